@@ -543,9 +543,10 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
         for child in &catalog.tables {
             let keys = child.foreign_keys.iter();
             for key in keys.filter(|k| k.parent == parent.access.table) {
-                let Some(cascade) = cascade(&parent, child.id, key) else {
+                let Some(mut cascade) = cascade(&parent, child.id, key) else {
                     continue;
                 };
+                compute(catalog, &mut cascade);
                 let same = |a: &&mut Action| {
                     a.access.table == cascade.access.table
                         && a.access.role == cascade.access.role
@@ -571,6 +572,19 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
         }
     }
     found
+}
+
+/// Adds the generated columns that change with what an action of a foreign key assigns.
+fn compute(catalog: &Catalog, cascade: &mut Action) {
+    let access = &mut cascade.access;
+    let assigned: Vec<ColumnIndex> = access.writes.iter().map(|write| write.column).collect();
+    let computed = catalog.generated_from(access.table, &assigned).into_iter();
+    access.writes.extend(computed.map(|column| ColumnWrite {
+        column,
+        class: WriteClass::FromData,
+        null_by: Vec::new(),
+        amount_null_by: None,
+    }));
 }
 
 /// The action of a foreign key of `child` on a write to its parent.

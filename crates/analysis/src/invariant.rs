@@ -1,12 +1,12 @@
 //! Collects the invariants of an application from its catalog, in a fixed order.
 //!
 //! Assertions come first, since authors care about them most. Then what tables declare: NOT NULL (one invariant for
-//! each table), CHECK, keys, foreign keys, indexes. Then, for each table that some type changes, isolation. Views
-//! are computed when they are read and need no invariant.
+//! each table), CHECK, generated columns, keys, foreign keys, indexes. Then, for each table that some type changes,
+//! isolation. Views are computed when they are read and need no invariant.
 
-use anabranch_sql::catalog::{Catalog, ForeignKey};
+use anabranch_sql::catalog::{Catalog, ColumnDefault, ForeignKey};
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
-use sqlparser::ast::Expr;
+use sqlparser::ast::{Expr, Ident};
 
 use crate::assertion::{
     Aggregate, Atom, Facet, Formula, Part, RowScope, Shape, Source, read_assertion, read_check,
@@ -91,6 +91,7 @@ pub(crate) fn collect(footprint: &Footprint<'_>) -> Vec<Declared> {
                 content,
             ));
         }
+        found.extend(generated(catalog, table));
         keys(table, declaration.primary_key_name.as_deref(), &mut found);
         for key in &declaration.foreign_keys {
             let parent = catalog.schema.table(key.parent);
@@ -168,6 +169,39 @@ fn not_null(table: &TableSchema) -> Option<Declared> {
             },
         )
     })
+}
+
+/// Each generated column fits the columns that it is computed from. A transaction computes it of the row that it sees, and
+/// columns that are merged one by one need not fit together.
+fn generated(catalog: &Catalog, table: &TableSchema) -> Vec<Declared> {
+    let declared_as = |column: ColumnIndex, reads: Vec<ColumnIndex>| {
+        let ColumnDefault::Computed(expression, _) =
+            &catalog.table(table.id).defaults[column.index()]
+        else {
+            return None;
+        };
+        let name = &table.columns[column.index()].name;
+        let mut columns = reads;
+        columns.push(column);
+        let condition = Expr::IsNotDistinctFrom(
+            Box::new(Expr::Identifier(Ident::with_quote('"', name))),
+            Box::new(Expr::Nested(Box::new(expression.clone()))),
+        );
+        let content = Content::Row {
+            table: table.id,
+            atoms: vec![Atom::Several(columns)],
+            condition: Box::new(condition),
+        };
+        Some(declared(
+            catalog.generated_name(table.id, column),
+            InvariantKind::RowCheck,
+            format!("{name} GENERATED ALWAYS AS ({expression})"),
+            content,
+        ))
+    };
+    let all = catalog.generated_columns(table.id).into_iter();
+    all.filter_map(|(column, reads)| declared_as(column, reads))
+        .collect()
 }
 
 fn keys(table: &TableSchema, primary: Option<&str>, found: &mut Vec<Declared>) {

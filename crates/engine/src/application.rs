@@ -403,9 +403,22 @@ pub(crate) fn tables_losing_rows<'t>(
     loop {
         let before = loses.clone();
         for table in &application.catalog().tables {
+            let keys = &schema.table(table.id).primary_key;
             let cascades = table.foreign_keys.iter().any(|key| {
+                let actions = [key.on_delete, key.on_update];
+                // A key that is computed from what an action sets changes with it.
+                let moves = || {
+                    let acts = actions.iter().any(|action| {
+                        !matches!(
+                            action,
+                            ReferentialAction::NoAction | ReferentialAction::Restrict
+                        )
+                    });
+                    let computed = application.catalog().generated_from(table.id, &key.columns);
+                    acts && computed.iter().any(|column| keys.contains(column))
+                };
                 loses[key.parent.index()]
-                    && [key.on_delete, key.on_update].contains(&ReferentialAction::Cascade)
+                    && (actions.contains(&ReferentialAction::Cascade) || moves())
             });
             loses[table.id.index()] |= cascades;
         }

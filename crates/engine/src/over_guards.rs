@@ -297,9 +297,15 @@ impl Writes<'_> {
                             && key.parent_columns.iter().any(writes)
                     }
                 };
+                let computed = || {
+                    self.application
+                        .catalog()
+                        .generated_from(table.id, &key.columns)
+                };
                 lost.contains(&key.parent)
                     && acts
-                    && key.columns.iter().any(|column| own.contains(column))
+                    && (key.columns.iter().any(|column| own.contains(column))
+                        || computed().iter().any(|column| own.contains(column)))
             })
         });
         rekeyed.next().map(|table| table.id)

@@ -92,7 +92,7 @@ impl<'p> Merged<'p> {
         self.planned.schema().table(table)
     }
 
-    /// CHECK.
+    /// CHECK, and generated columns.
     fn rows_by_themselves(&self, table: TableId, findings: &mut Findings) {
         let rows = &self.tables[table.index()];
         let mut violating: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
@@ -101,9 +101,13 @@ impl<'p> Merged<'p> {
                 violating.entry(check).or_default().push(key);
             }
         }
-        for check in &self.planned.application.catalog().table(table).checks {
-            let rows = violating.get(check.name.as_str()).into_iter().flatten();
-            findings.check(&check.name, "is violated", rows.copied());
+        let catalog = self.planned.application.catalog();
+        let checks = catalog.table(table).checks.iter();
+        let generated = catalog.generated_columns(table).into_iter();
+        let generated = generated.map(|(column, _)| catalog.generated_name(table, column));
+        for name in checks.map(|check| check.name.clone()).chain(generated) {
+            let rows = violating.get(name.as_str()).into_iter().flatten();
+            findings.check(&name, "is violated", rows.copied());
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
     TransactionError,
     bind::{Binder, from::TOO_COMPLEX, modify::Shared},
     catalog::Catalog,
+    computed::Computed,
     constraint::{Constraints, TableConstraints},
     deferred::ConstraintSelection,
     diagnostic::Diagnostic,
@@ -217,17 +218,26 @@ impl Application {
         &self.catalog
     }
 
-    /// The names of the CHECKs that a stored row of a table violates (every write tests its own). A CHECK that cannot
-    /// be evaluated counts as violated.
+    /// The names of the CHECKs that a stored row of a table violates (every write tests its own), and of the generated
+    /// columns ([`Catalog::generated_name`]) that do not fit it. What cannot be evaluated counts as violated.
     pub fn violated_checks(&self, table: TableId, row: &Row) -> Vec<&str> {
         let layout = &self.catalog.schema.table(table).layout;
         let context = EvaluationContext::default();
         let sources = [Source::Empty, Source::Row { layout, row }];
         let frame = Frame::of_rows(&[], &sources, &context);
-        let checks = self.constraints.tables[table.index()].checks.iter();
+        let constraints = &self.constraints.tables[table.index()];
+        let checks = constraints.checks.iter();
         let violated =
             checks.filter(|check| !matches!(check.evaluate(&frame), Ok(None | Some(true))));
-        violated.map(|check| check.name.as_str()).collect()
+        let fits = |of: &Computed| match of.expression.evaluate(&frame) {
+            Ok(value) => value.total_cmp(&row.get(layout, of.column)).is_eq(),
+            Err(_) => false,
+        };
+        let unfit = constraints.computed.iter().filter(|of| !fits(of));
+        violated
+            .map(|check| check.name.as_str())
+            .chain(unfit.map(|of| of.name.as_str()))
+            .collect()
     }
 
     /// The compiled constraints of a table.
@@ -324,6 +334,7 @@ impl Application {
                 code: "42601",
                 message: "exactly one statement is expected".into(),
                 span: None,
+                detail: None,
                 help: None,
             }]);
         };

@@ -10,6 +10,7 @@ use anabranch_types::{
 use crate::{
     bind::{Binder, NoVariables, convert::Context, scope::Scope},
     catalog::{Catalog, ColumnDefault, Deferrability, ReferentialAction},
+    computed::Computed,
     diagnostic::Diagnostic,
     expression::{Expression, integer::Shapes},
     program::{Program, Programs, check::Check},
@@ -27,6 +28,8 @@ pub(crate) struct Constraints {
 #[derive(Debug, Default)]
 pub(crate) struct TableConstraints {
     pub(crate) checks: Vec<Check>,
+    /// The generated columns.
+    pub(crate) computed: Vec<Computed>,
     pub(crate) parents: Vec<ParentReference>,
     pub(crate) children: Vec<ChildReference>,
 }
@@ -92,7 +95,9 @@ pub(crate) struct ChildReference {
     pub(crate) on_update: ReferentialAction,
     /// The child's index with a prefix that finds its rows; without one, all rows are read.
     pub(crate) path: Option<ChildPath>,
-    /// Sets the child's columns: the arguments are their new values.
+    /// The child's generated columns that are computed from its columns.
+    pub(crate) computed: Vec<Computed>,
+    /// Sets the child's columns, and then those computed from them: the arguments are their new values.
     pub(crate) set: ProgramId,
     /// The values for SET DEFAULT.
     pub(crate) defaults: Vec<Expression>,
@@ -104,6 +109,14 @@ pub(crate) struct ChildPath {
     pub(crate) index: Option<IndexId>,
     /// For each column of the prefix, which of the foreign key's columns it is.
     pub(crate) order: Vec<usize>,
+}
+
+impl TableConstraints {
+    /// The generated columns that change with one of these columns.
+    pub(crate) fn computed_from(&self, columns: &[ColumnIndex]) -> impl Iterator<Item = Computed> {
+        let changing = self.computed.iter().filter(|of| of.reads_any(columns));
+        changing.cloned()
+    }
 }
 
 impl Constraints {
@@ -126,6 +139,10 @@ impl Constraints {
             for column in 0..table.defaults.len() {
                 let column = ColumnIndex(column as u16);
                 problems.extend(default_of(catalog, table.id, column).err());
+            }
+            match Computed::of(catalog, table.id) {
+                Ok(computed) => compiled.computed = computed,
+                Err(found) => problems.extend(found),
             }
             constraints.tables.push(compiled);
         }
@@ -155,9 +172,12 @@ impl Constraints {
                     .map(|column| default_of(catalog, table.id, *column))
                     .collect::<Result<Vec<_>, _>>()
                     .map_err(|problem| vec![problem])?;
-                let checks = &constraints.tables[table.id.index()].checks;
+                let own = &constraints.tables[table.id.index()];
+                let computed: Vec<Computed> = own.computed_from(&key.columns).collect();
+                let mut set: Vec<ColumnIndex> = key.columns.clone();
+                set.extend(computed.iter().map(|of| of.column));
                 let set = programs
-                    .add(Program::assigning(child.clone(), &key.columns, checks))
+                    .add(Program::assigning(child.clone(), &set, &own.checks))
                     .map_err(|problem| vec![problem])?;
                 let path = child_path(&child, &key.columns);
                 constraints.tables[key.parent.index()]
@@ -172,6 +192,7 @@ impl Constraints {
                         on_delete: key.on_delete,
                         on_update: key.on_update,
                         path,
+                        computed,
                         set,
                         defaults,
                     });
@@ -246,7 +267,8 @@ fn bind_named(
     })
 }
 
-/// The expression for a column's default.
+/// The expression for a column's default: NULL for a generated column, which is computed when the rest of its row is
+/// known.
 pub(crate) fn default_of(
     catalog: &Catalog,
     table: TableId,
@@ -254,7 +276,7 @@ pub(crate) fn default_of(
 ) -> Result<Expression, Diagnostic> {
     let described = &catalog.schema.table(table).columns[column.index()];
     match &catalog.tables[table.index()].defaults[column.index()] {
-        ColumnDefault::Null => Ok(Expression::NULL),
+        ColumnDefault::Null | ColumnDefault::Computed(..) => Ok(Expression::NULL),
         ColumnDefault::Generated { .. } => {
             let sequence = catalog.sequence_of_column(table, column);
             Ok(sequence.map_or(Expression::NULL, |of| Expression::Next(Arc::new(of))))

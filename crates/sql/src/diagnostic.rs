@@ -23,6 +23,8 @@ pub struct Diagnostic {
     pub message: String,
     /// Its place; `None` if it has none.
     pub span: Option<Span>,
+    /// More about the problem, in PostgreSQL's words.
+    pub detail: Option<String>,
     /// Advice on what to do about it.
     pub help: Option<String>,
 }
@@ -34,6 +36,7 @@ impl Diagnostic {
             code,
             message: message.into(),
             span: Some(span),
+            detail: None,
             help: None,
         }
     }
@@ -42,6 +45,13 @@ impl Diagnostic {
     pub fn unsupported(construct: impl AsRef<str>, span: Span) -> Diagnostic {
         let message = format!("{} is not supported", construct.as_ref());
         Diagnostic::new("0A000", message, span)
+    }
+
+    /// The same diagnostic with a detail.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Diagnostic {
+        self.detail = Some(detail.into());
+        self
     }
 
     /// The same diagnostic with advice.
@@ -129,13 +139,15 @@ fn render_one(text: &mut String, diagnostic: &Diagnostic, files: &[SourceFile], 
             ),
         );
     }
-    if let Some(help) = &diagnostic.help {
-        let sign = paint(colour, BLUE, "=");
-        let label = paint(colour, BOLD, "help");
-        line(
-            text,
-            &format!("{:margin$} {sign} {label}: {}", "", printable(help)),
-        );
+    for (label, said) in [("detail", &diagnostic.detail), ("help", &diagnostic.help)] {
+        if let Some(said) = said {
+            let sign = paint(colour, BLUE, "=");
+            let label = paint(colour, BOLD, label);
+            line(
+                text,
+                &format!("{:margin$} {sign} {label}: {}", "", printable(said)),
+            );
+        }
     }
 }
 

@@ -117,6 +117,11 @@ pub(crate) fn statement(out: &mut String, statement: &Statement, variables: &[St
                     &format!("Set: {name} = {}", text(expression, &names)),
                 );
             }
+            for of in &update.computed {
+                let name = &update.schema.columns[of.column.index()].name;
+                let value = of.assigned(&update.assignments);
+                line(out, 1, &format!("Set: {name} = {}", text(&value, &names)));
+            }
         }
         StatementKind::Delete(delete) => {
             names.sources.push(sources(&delete.steps, delete.stride));

@@ -23,6 +23,7 @@ mod bind;
 pub mod catalog;
 pub mod change;
 pub mod client;
+mod computed;
 mod constraint;
 pub mod deferred;
 pub mod diagnostic;

@@ -18,7 +18,7 @@ use anabranch_dbms::postgres::{literal, quoted};
 use anabranch_server::backup;
 use anabranch_server::service::folder;
 use anabranch_server::service::{DATABASE, Served, Service, ServiceOptions};
-use anabranch_sql::catalog::Catalog;
+use anabranch_sql::catalog::{Catalog, ColumnDefault};
 use anabranch_storage::StoreSettings;
 use anabranch_types::ColumnIndex;
 use clap::Args;
@@ -226,7 +226,13 @@ fn write(
         client.batch_execute("SET TimeZone = 'UTC'; SET statement_timeout = 0")?;
         for table in &catalog.schema.tables {
             step(&table.name);
-            let columns: Vec<String> = table.columns.iter().map(|c| quoted(&c.name)).collect();
+            // A database that loads the text computes the generated columns.
+            let defaults = &catalog.table(table.id).defaults;
+            let given = table.columns.iter().zip(defaults);
+            let columns: Vec<String> = given
+                .filter(|(_, of)| !matches!(of, ColumnDefault::Computed(..)))
+                .map(|(column, _)| quoted(&column.name))
+                .collect();
             let listed = match columns.is_empty() {
                 true => String::new(),
                 false => format!(" ({})", columns.join(", ")),

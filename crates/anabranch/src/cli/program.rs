@@ -167,6 +167,7 @@ fn note_on_unread(language: &'static str, files: Vec<String>) -> Skipped {
         code: "0A000",
         message,
         span: None,
+        detail: None,
         help: None,
     };
     let meaning = match number {
@@ -201,6 +202,7 @@ fn note_on_tests(tests: &[PathBuf]) -> Option<Skipped> {
             code: "01000",
             message,
             span: None,
+            detail: None,
             help: None,
         },
         "the SQL that they run is not considered; a file that is named is read",
@@ -251,6 +253,7 @@ impl Found {
                     code: "22021",
                     message: format!("{}: {why}", shown.display()),
                     span: None,
+                    detail: None,
                     help: None,
                 },
                 "the SQL that it runs is not considered",

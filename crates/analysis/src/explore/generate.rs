@@ -651,7 +651,7 @@ fn loaders(world: &World<'_>) -> Vec<Loader> {
         let chosen = |c: &usize| {
             !matches!(
                 declared.defaults.get(*c),
-                Some(ColumnDefault::Generated { always: true, .. })
+                Some(ColumnDefault::Generated { always: true, .. } | ColumnDefault::Computed(..))
             )
         };
         let columns: Vec<ColumnIndex> = (0..schema.columns.len())

@@ -1,5 +1,6 @@
 //! Calls and rows as SQL.
 
+use anabranch_sql::catalog::ColumnDefault;
 use anabranch_sql::expression::text::literal;
 use anabranch_types::{DataType, Value};
 
@@ -42,14 +43,18 @@ pub(super) fn inserts(world: &World<'_>, state: &State) -> Vec<String> {
     let mut statements = Vec::new();
     for table in world.order.iter().copied() {
         let schema = world.schema().table(table);
+        let defaults = &world.catalog().table(table).defaults;
         for row in state.of_table(table).values() {
             let values = row.values(&schema.layout);
             let named: Vec<(String, String)> = schema
                 .columns
                 .iter()
+                .zip(defaults)
                 .zip(&values)
-                .filter(|(_, value)| !matches!(value, Value::Null))
-                .map(|(column, value)| (quoted(&column.name), literal(value)))
+                .filter(|((_, default), value)| {
+                    !matches!(value, Value::Null) && !matches!(default, ColumnDefault::Computed(..))
+                })
+                .map(|((column, _), value)| (quoted(&column.name), literal(value)))
                 .collect();
             let columns: Vec<&str> = named.iter().map(|(c, _)| c.as_str()).collect();
             let values: Vec<&str> = named.iter().map(|(_, v)| v.as_str()).collect();

@@ -136,6 +136,7 @@ fn declared(
             let is_uuid = tree.to_string().to_lowercase() == "gen_random_uuid()";
             return (is_uuid || default.draws_number()).then(Vec::new);
         }
+        ColumnDefault::Computed(..) => return None,
         ColumnDefault::Null => {}
     }
     let last = column_declaration(footprint, table, &described.name, files)?.1;

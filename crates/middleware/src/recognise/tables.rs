@@ -54,6 +54,8 @@ struct Table {
     keys: BTreeSet<usize>,
     /// The columns of its primary key and of each unique index.
     unique: Vec<Vec<usize>>,
+    /// Its generated columns, each with the columns that it is computed from.
+    computed: Vec<(usize, Vec<usize>)>,
     references: Vec<Reference>,
     /// The tables that refer to it, with their references.
     referring: Vec<(usize, Reference)>,
@@ -149,7 +151,11 @@ impl Tables {
                 data_type: column.data_type.clone(),
                 is_generated: default.draws_number(),
             });
+            let computed = catalog.generated_columns(schema.id).into_iter();
             tables.push(Table {
+                computed: computed
+                    .map(|(column, reads)| (column.index(), index(&reads)))
+                    .collect(),
                 name: schema.name.clone(),
                 columns: columns.collect(),
                 distribution: partitioning.tables[place].clone(),

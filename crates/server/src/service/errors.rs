@@ -31,6 +31,7 @@ pub(crate) fn of_diagnostic(
     whole: &str,
 ) -> Box<ErrorFields> {
     let mut fields = error(diagnostic.code, diagnostic.message.clone());
+    fields.detail.clone_from(&diagnostic.detail);
     fields.hint.clone_from(&diagnostic.help);
     fields.position = diagnostic.span.and_then(|span| {
         let before = whole.get(..start + span.start as usize)?;

@@ -600,7 +600,9 @@ fn generated(planned: &PlannedApplication) -> Vec<(TableId, ColumnIndex)> {
         let defaults = table.defaults.iter().zip(0..);
         defaults.filter_map(|(default, column)| match default {
             ColumnDefault::Generated { .. } => Some((table.id, ColumnIndex(column))),
-            ColumnDefault::Null | ColumnDefault::Expression(..) => None,
+            ColumnDefault::Null | ColumnDefault::Expression(..) | ColumnDefault::Computed(..) => {
+                None
+            }
         })
     });
     columns.collect()

@@ -4,11 +4,16 @@ use anabranch_types::{ColumnIndex, IndexId, SequenceId, TableId, TableSchema};
 use sqlparser::ast;
 
 use super::{
-    Bind, Binder, Bound, RawAccess, RawWrite, convert::Context, fold, modify::Shared, scope::Scope,
+    Bind, Binder, Bound, RawAccess, RawWrite,
+    convert::Context,
+    fold,
+    modify::{Shared, changed_columns},
+    scope::Scope,
     term::RawTerm,
 };
 use crate::{
     catalog::ColumnDefault,
+    computed::{Computed, replaced},
     constraint::{default_of, schema_of},
     expression::Expression,
     parse::OVERRIDES,
@@ -75,6 +80,8 @@ impl Binder<'_> {
         let query = query?;
         let (query, terms) = self.whole_rows(query, table, &columns)?;
         self.accesses[0].draws_key = draws_key(&schema, &query);
+        let computed = &context.constraints.of(table).computed;
+        let (query, terms) = with_computed(query, terms, computed);
         self.accesses[0].writes = terms
             .into_iter()
             .enumerate()
@@ -153,17 +160,34 @@ impl Binder<'_> {
             return Err(crate::Diagnostic::new("42601", message, self.place));
         }
         columns.truncate(given);
-        for column in columns.iter() {
-            let default = &self.catalog.tables[table.index()].defaults[column.index()];
-            if let ColumnDefault::Generated { always: true, .. } = default
-                && !self.overrides_identity
-            {
-                let name = &self.catalog.schema.table(table).columns[column.index()].name;
-                let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
-                return Err(crate::Diagnostic::new("428C9", message, self.place));
+        // The rows of VALUES may say DEFAULT.
+        if !matches!(*source.body, ast::SetExpr::Values(_)) {
+            for column in columns.iter() {
+                self.check_given(table, *column)?;
             }
         }
         Ok(Some(query))
+    }
+
+    /// Refuses a value, other than DEFAULT, for a column that takes none.
+    pub(super) fn check_given(&self, table: TableId, column: ColumnIndex) -> Bind<()> {
+        let name = &self.catalog.schema.table(table).columns[column.index()].name;
+        let refused = |detail: String| {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+            crate::Diagnostic::new("428C9", message, self.place).detail(detail)
+        };
+        match &self.catalog.table(table).defaults[column.index()] {
+            ColumnDefault::Computed(..) => {
+                Err(refused(format!("Column \"{name}\" is a generated column.")))
+            }
+            ColumnDefault::Generated { always: true, .. } if !self.overrides_identity => {
+                Err(refused(format!(
+                    "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+                ))
+                .help("Use OVERRIDING SYSTEM VALUE to override."))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The source's rows widened to whole rows of the table, and where each column comes from.
@@ -347,7 +371,8 @@ impl Binder<'_> {
         });
         self.row_source_named(table, shown.to_string(), Some(0));
         self.row_source_named(table, "excluded".into(), None);
-        let assignments = self.assignments(table, &update.assignments)?;
+        let constraints = context.constraints.of(table);
+        let (assignments, computed) = self.assignments(table, &update.assignments, constraints)?;
         let condition = update
             .selection
             .as_ref()
@@ -360,7 +385,7 @@ impl Binder<'_> {
                 self.place,
             ));
         }
-        let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
+        let assigned = changed_columns(&assignments, &computed);
         if assigned
             .iter()
             .any(|column| schema.primary_key.contains(column))
@@ -371,9 +396,9 @@ impl Binder<'_> {
             ));
         }
         // The existing row is read and overwritten: the analyser sees an update beside the insert.
-        let writes = assignments
+        let writes = assigned
             .iter()
-            .map(|(column, _)| (*column, RawWrite::FromData))
+            .map(|column| (*column, RawWrite::FromData))
             .collect();
         let span = self.accesses[0].span;
         self.accesses.push(RawAccess {
@@ -390,12 +415,13 @@ impl Binder<'_> {
             draws_key: false,
             span,
         });
-        let checks = &context.constraints.of(table).checks;
-        let program = context
-            .programs
-            .add(Program::assigning(schema, &assigned, checks))?;
+        let program =
+            context
+                .programs
+                .add(Program::assigning(schema, &assigned, &constraints.checks))?;
         Ok(ConflictUpdate {
             assignments,
+            computed,
             condition,
             program,
         })
@@ -435,6 +461,18 @@ fn widened(
             return query;
         }
     }
+    computed_from(query, row, columns, finish, uniques, terms)
+}
+
+/// A query that computes whole rows of a table from the rows of another one (source 1).
+fn computed_from(
+    query: Query,
+    row: Vec<Expression>,
+    columns: Vec<(String, anabranch_types::DataType)>,
+    finish: Finish,
+    uniques: usize,
+    terms: &[RawTerm],
+) -> Query {
     let step = crate::plan::QueryStep {
         source: 1,
         rows: crate::plan::RowsOf::Query(query),
@@ -458,20 +496,46 @@ fn widened(
     }
 }
 
-/// An expression over a query's output, over what the output is computed from.
-fn substituted(expression: Expression, given: &[Expression]) -> Expression {
-    match expression {
-        Expression::Column {
+/// Whole rows with their generated columns, and where each column comes from.
+fn with_computed(
+    query: Query,
+    mut terms: Vec<RawTerm>,
+    computed: &[Computed],
+) -> (Query, Vec<RawTerm>) {
+    if computed.is_empty() {
+        return (query, terms);
+    }
+    let columns = query.columns.clone();
+    let mut row: Vec<Expression> = (0..columns.len())
+        .map(|column| Expression::Column {
             depth: 0,
             source: 1,
             column,
-        } => given[column].clone(),
-        mut other => {
-            other.each_child_mut(|child| {
-                let taken = std::mem::replace(child, Expression::NULL);
-                *child = substituted(taken, given);
-            });
-            other.folded()
-        }
+        })
+        .collect();
+    for of in computed {
+        row[of.column.index()] = of.expression.clone();
+        terms[of.column.index()] = RawTerm::of_row(&of.expression, &terms);
     }
+    let finish = Finish {
+        visible: columns.len(),
+        ..Finish::default()
+    };
+    // What draws a number is evaluated once, and the generated columns are computed of its result.
+    let is_drawn = |select: &Select| {
+        let mut reads = computed.iter().flat_map(|of| &of.reads);
+        reads.any(|column| select.projection[column.index()].is_volatile())
+    };
+    let query = match &query.body {
+        Body::Select(select) if is_drawn(select) => {
+            computed_from(query, row, columns, finish, 0, &terms)
+        }
+        _ => widened(query, row, columns, finish, 0, &terms),
+    };
+    (query, terms)
+}
+
+/// An expression over a query's output, over what the output is computed from.
+fn substituted(expression: Expression, given: &[Expression]) -> Expression {
+    replaced(expression, &|column| Some(given[column.index()].clone()))
 }

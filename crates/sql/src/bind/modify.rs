@@ -13,7 +13,8 @@ use super::{
     term::{Nullness, RawTerm},
 };
 use crate::{
-    constraint::Constraints,
+    computed::Computed,
+    constraint::{Constraints, TableConstraints},
     diagnostic::Diagnostic,
     expression::{Expression, Operator, Relation, frame::column_index, integer::Shapes},
     plan::{
@@ -124,8 +125,17 @@ impl Binder<'_> {
         }
         self.where_clause(update.selection.as_ref(), &mut list)?;
         self.scope().clause = "UPDATE";
-        let assignments = self.assignments(table, &update.assignments)?;
-        let writes = assignments
+        let own = context.constraints.of(table);
+        let (assignments, computed) = self.assignments(table, &update.assignments, own)?;
+        let assigned = changed_columns(&assignments, &computed);
+        // Generated columns as if they were assigned, for what looks at the statement before it runs.
+        let mut all = assignments.clone();
+        all.extend(
+            computed
+                .iter()
+                .map(|of| (of.column, of.assigned(&assignments))),
+        );
+        let writes = all
             .iter()
             .map(|(column, e)| (*column, self.write_class(table, *column, e)))
             .collect();
@@ -139,17 +149,14 @@ impl Binder<'_> {
                 }
             });
         }
-        let returns_old = !returned
-            .iter()
-            .any(|column| assignments.iter().any(|(assigned, _)| assigned == column));
+        let returns_old = !returned.iter().any(|column| assigned.contains(column));
         self.accesses[0].columns_returned = returned;
         let schema = crate::constraint::schema_of(&self.catalog.schema, table);
-        let checks = &context.constraints.of(table).checks;
-        let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
+        let checks = &own.checks;
         let moves = assigned
             .iter()
             .any(|column| schema.primary_key.contains(column));
-        let deferred = self.deferred(table, &list, &assignments, returning.as_deref(), context)?;
+        let deferred = self.deferred(table, &list, &all, returning.as_deref(), context)?;
         let mut assigning = Program::assigning(schema.clone(), &assigned, checks);
         assigning.stands_in = deferred.is_some();
         let program = context.programs.add(assigning)?;
@@ -161,6 +168,7 @@ impl Binder<'_> {
             stride,
             steps,
             assignments,
+            computed,
             uniques,
             program,
             moves,
@@ -290,13 +298,16 @@ impl Binder<'_> {
         )
     }
 
-    /// SET's columns and their new values, in the columns' types.
+    /// SET's columns and their new values, in the columns' types; and the generated columns that change with them, or
+    /// that are set to DEFAULT.
     pub(crate) fn assignments(
         &mut self,
         table: TableId,
         list: &[ast::Assignment],
-    ) -> Bind<Vec<(ColumnIndex, Expression)>> {
+        constraints: &TableConstraints,
+    ) -> Bind<(Vec<(ColumnIndex, Expression)>, Vec<Computed>)> {
         let mut assignments: Vec<(ColumnIndex, Expression)> = Vec::new();
+        let mut defaulted: Vec<ColumnIndex> = Vec::new();
         for assignment in list {
             // As many subqueries as columns.
             let parted: Vec<Expr>;
@@ -321,15 +332,29 @@ impl Binder<'_> {
                 };
             for (name, value) in pairs {
                 let column = self.target_column(table, name)?;
-                if assignments.iter().any(|(other, _)| *other == column) {
+                let mut before = assignments.iter().map(|(other, _)| other);
+                if before.any(|other| *other == column) || defaulted.contains(&column) {
                     let message = format!("multiple assignments to same column \"{name}\"");
                     return Err(self.error("42601", message, name));
+                }
+                if constraints.computed.iter().any(|of| of.column == column) {
+                    if !is_default(value) {
+                        let name = &self.catalog.schema.table(table).columns[column.index()].name;
+                        let message = format!("column \"{name}\" can only be updated to DEFAULT");
+                        return Err(Diagnostic::new("428C9", message, self.place)
+                            .detail(format!("Column \"{name}\" is a generated column.")));
+                    }
+                    defaulted.push(column);
+                    continue;
                 }
                 let expression = self.assigned_value(table, column, value)?;
                 assignments.push((column, expression));
             }
         }
-        Ok(assignments)
+        let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
+        let changes = |of: &&Computed| of.reads_any(&assigned) || defaulted.contains(&of.column);
+        let computed = constraints.computed.iter().filter(changes);
+        Ok((assignments, computed.cloned().collect()))
     }
 
     /// A subquery of several columns as one for each of them, which takes its column of the whole. Each finds the same
@@ -615,6 +640,17 @@ impl Binder<'_> {
             may_fail,
         }))
     }
+}
+
+/// The columns that an UPDATE changes, in the order of the arguments of its program.
+pub(super) fn changed_columns(
+    assignments: &[(ColumnIndex, Expression)],
+    computed: &[Computed],
+) -> Vec<ColumnIndex> {
+    let assigned = assignments.iter().map(|(column, _)| *column);
+    assigned
+        .chain(computed.iter().map(|of| of.column))
+        .collect()
 }
 
 /// The full primary key, each column equal to a value that does not depend on the row, if the row has no other

@@ -78,6 +78,25 @@ impl RawTerm {
         }
     }
 
+    /// The origin of an expression over a row whose columns have these origins.
+    pub(super) fn of_row(expression: &Expression, columns: &[RawTerm]) -> RawTerm {
+        if let Expression::Constant(value) = expression {
+            return RawTerm::Constant(value.clone());
+        }
+        let mut slots = Vec::new();
+        let mut is_pure = !expression.is_unknown();
+        expression.each_column(&mut |_, column| match columns[column].pure() {
+            Some(more) => slots.extend(more),
+            None => is_pure = false,
+        });
+        slots.sort_unstable();
+        slots.dedup();
+        match is_pure {
+            true => RawTerm::Of(slots),
+            false => RawTerm::Unknown,
+        }
+    }
+
     /// The variables, if it is computed from variables and constants alone.
     fn pure(&self) -> Option<Vec<usize>> {
         match self {

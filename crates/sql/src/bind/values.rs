@@ -3,7 +3,10 @@
 use anabranch_types::DataType;
 use sqlparser::ast;
 
-use super::{Bind, Binder, Bound, convert::Context, query::Tail, scope::Scope, term::RawTerm};
+use super::{
+    Bind, Binder, Bound, convert::Context, modify::is_default, query::Tail, scope::Scope,
+    term::RawTerm,
+};
 use crate::{
     expression::Expression,
     plan::{Body, OutputColumn, Query, Select, Step},
@@ -153,6 +156,9 @@ impl Binder<'_> {
             }
             let mut expressions = Vec::new();
             for (value, column) in row.content.iter().zip(columns) {
+                if !is_default(value) {
+                    self.check_given(table, *column)?;
+                }
                 expressions.push(self.assigned_value(table, *column, value)?);
             }
             rows.push(expressions);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
+    ColumnDefault,
     names::{choose_name, join_columns, only_column},
     tables::{Draft, Tables, check_generated},
 };
@@ -107,7 +108,29 @@ impl Draft {
             )?;
             self.schema.columns[index].data_type = declared.data_type;
         }
+        let is_computed = matches!(self.table.defaults[index], ColumnDefault::Computed(..));
+        let said = |what: &str| {
+            let name = &alteration.column;
+            let message = format!(
+                "column \"{}\" of relation \"{}\" is {what}",
+                name.text, self.schema.name
+            );
+            (message, name.span)
+        };
+        if let Some(dropped) = alteration.expression_dropped {
+            if !is_computed && !dropped.if_exists {
+                let (message, span) = said("not a stored generated column");
+                return Err(Diagnostic::new("55000", message, span));
+            }
+            if is_computed {
+                self.table.defaults[index] = ColumnDefault::Null;
+            }
+        }
         if let Some(default) = alteration.default {
+            if is_computed {
+                let (message, span) = said("a generated column");
+                return Err(Diagnostic::new("42601", message, span));
+            }
             let data_type = &self.schema.columns[index].data_type;
             check_generated(&default, data_type, alteration.column.span)?;
             self.table.defaults[index] = default;

@@ -148,6 +148,7 @@ impl Loader {
                     code: "54000",
                     message,
                     span: None,
+                    detail: None,
                     help: None,
                 };
                 self.errors.push(error);

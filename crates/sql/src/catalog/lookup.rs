@@ -165,7 +165,7 @@ impl ColumnDefault {
         match self {
             ColumnDefault::Generated { .. } => true,
             ColumnDefault::Expression(expression, _) => is_nextval(expression),
-            ColumnDefault::Null => false,
+            ColumnDefault::Null | ColumnDefault::Computed(..) => false,
         }
     }
 }

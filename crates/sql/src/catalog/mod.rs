@@ -112,6 +112,9 @@ pub enum ColumnDefault {
         /// `serial`, or a DEFAULT that calls `nextval`, rather than an identity column.
         serial: bool,
     },
+    /// The value of an expression over the other columns of the row, with the place of the expression: `GENERATED
+    /// ALWAYS AS (…) STORED`. No statement gives the column another one.
+    Computed(ast::Expr, Span),
 }
 
 /// A CHECK constraint.

@@ -10,7 +10,7 @@ use anabranch_types::{
 };
 
 use super::{
-    Catalog, Check, ColumnDefault, ForeignKey, Table,
+    Catalog, Check, ColumnDefault, ForeignKey, ReferentialAction, Table,
     names::{choose_name, join_columns, only_column},
 };
 use crate::{
@@ -263,6 +263,27 @@ impl Tables {
             return Ok(());
         };
         let own = self.drafts[number].key_columns(&columns, Some("foreign key constraint"))?;
+        let draft = &self.drafts[number];
+        let is_computed = |column: &ColumnIndex| {
+            matches!(
+                draft.table.defaults[column.index()],
+                ColumnDefault::Computed(..)
+            )
+        };
+        if own.iter().any(is_computed) {
+            use ReferentialAction::{Cascade, SetDefault, SetNull};
+            let refused = match (on_update, on_delete) {
+                (Cascade | SetNull | SetDefault, _) => Some("UPDATE"),
+                (_, SetNull | SetDefault) => Some("DELETE"),
+                _ => None,
+            };
+            if let Some(event) = refused {
+                let message = format!(
+                    "invalid ON {event} action for foreign key constraint containing generated column"
+                );
+                return Err(Diagnostic::new("42601", message, span));
+            }
+        }
         let referenced = self.drafts[parent_number].referenced(&parent_columns, &parent, span)?;
         if own.len() != referenced.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";

@@ -69,6 +69,7 @@ impl Changer<'_> {
             | Action::SetNotNull {
                 not_null: false, ..
             }
+            | Action::DropExpression { .. }
             | Action::SetDefault {
                 default: ColumnDefault::Null,
                 ..
@@ -194,6 +195,9 @@ impl Changer<'_> {
                     }
                     Err(error) => Err(error),
                 }
+            }
+            Action::DropExpression { column, if_exists } => {
+                self.drop_expression(table, column, *if_exists)
             }
             Action::RenameColumn { column, to } => self.rename_column(table, column, to),
             Action::RenameConstraint { name, to } => self.rename_constraint(table, name, to),
@@ -323,27 +327,44 @@ impl Changer<'_> {
         if_exists: bool,
         cascade: bool,
     ) -> Change<()> {
-        let number = match self.column(table, column) {
-            Ok(number) => number,
+        match self.column(table, column) {
+            Ok(_) => {}
             Err(error) if if_exists => {
                 self.skip("00000", error.error.message);
                 return Ok(());
             }
             Err(error) => return Err(error),
-        };
-        let own = self.declared.tables[table].name.clone();
-        let described = format!("column {} of table {own}", column.text);
+        }
+        let own = &self.declared.tables[table];
+        let column_of =
+            |name: &str| Dropped::new(format!("column {name} of table {}", own.name), name);
+        let target = column_of(&column.text);
+        let computed: Vec<(Dropped, String)> = own
+            .computed_from(&column.text)
+            .map(|of| (column_of(&of.name), target.described.clone()))
+            .collect();
         self.drops.cascade |= cascade;
-        let names = vec![column.text.clone()];
-        self.drops.targets.push(Dropped { described, names });
-        let name = &column.text;
+        self.drops.targets.push(target);
+        self.remove_column(table, &column.text);
+        for (of, on) in computed {
+            if let [name] = &of.names[..] {
+                self.remove_column(table, name);
+            }
+            self.drops.dependents.push((of, on));
+        }
+        Ok(())
+    }
+
+    /// Removes a column with its keys, constraints and sequences, and with the foreign keys that refer to it.
+    fn remove_column(&mut self, table: usize, name: &String) {
+        let own = self.declared.tables[table].name.clone();
         let is_self = |key: &super::declared::DeclaredForeignKey| key.columns.contains(name);
         self.declared.tables[table]
             .foreign_keys
             .retain(|key| !is_self(key));
         self.drop_column_references(&own, name);
         let table = &mut self.declared.tables[table];
-        table.columns.remove(number);
+        table.columns.retain(|column| column.name != *name);
         if let Some(key) = &table.primary_key
             && key.columns.contains(name)
         {
@@ -356,7 +377,26 @@ impl Changer<'_> {
         let is_owner = |of: &(String, String)| of.0 == own && of.1 == *name;
         let sequences = &mut self.declared.sequences;
         sequences.retain(|of| !of.owner.as_ref().is_some_and(is_owner));
-        Ok(())
+    }
+
+    /// Makes a generated column an ordinary one, with the values that it has.
+    fn drop_expression(&mut self, table: usize, name: &Name, if_exists: bool) -> Change<()> {
+        let number = self.column(table, name)?;
+        let own = &mut self.declared.tables[table];
+        let column = &mut own.columns[number];
+        if let DeclaredDefault::Computed(_) = column.default {
+            column.default = DeclaredDefault::Null;
+            return Ok(());
+        }
+        let message = format!(
+            "column \"{}\" of relation \"{}\" is not a stored generated column",
+            name.text, own.name
+        );
+        if if_exists {
+            self.skip("00000", message);
+            return Ok(());
+        }
+        Err(ChangeError::new("55000", message))
     }
 
     fn drop_constraint(
@@ -442,9 +482,22 @@ impl Changer<'_> {
             let message = format!("cannot alter type of column \"{}\" twice", name.text);
             return Err(ChangeError::new("42P16", message));
         };
+        let is_computed = matches!(column.default, DeclaredDefault::Computed(_));
+        if is_computed && text.is_some() {
+            let message = "cannot specify USING when altering type of generated column";
+            let detail = format!("Column \"{}\" is a generated column.", name.text);
+            return Err(ChangeError::new("42611", message).detail(detail));
+        }
         if let Some(from) = from {
             let to = (name.text.as_str(), &declared.data_type);
-            mapping::conversion(self.catalog, (from, old), text.as_deref(), to)?;
+            let converted = mapping::conversion(self.catalog, (from, old), text.as_deref(), to);
+            converted.map_err(|mut error| {
+                // It cannot have USING.
+                if is_computed {
+                    error.error.fields_mut().hint = None;
+                }
+                error
+            })?;
         }
         let has_default = matches!(column.default, DeclaredDefault::Expression(_));
         if has_default && !exists(&column.data_type, &declared.data_type, Context::Assignment) {
@@ -454,6 +507,13 @@ impl Changer<'_> {
                 plain_type(&declared.data_type)
             );
             return Err(ChangeError::new("42804", message));
+        }
+        if let Some(of) = self.declared.tables[table].computed_from(&name.text).next() {
+            let message = "cannot alter type of a column used by a generated column";
+            return Err(ChangeError::new("0A000", message).detail(format!(
+                "Column \"{}\" is used by generated column \"{}\".",
+                name.text, of.name
+            )));
         }
         self.check_unused_by_views(table, &name.text)?;
         let own = &mut self.declared.tables[table];
@@ -518,6 +578,19 @@ impl Changer<'_> {
             return Err(match default {
                 ColumnDefault::Null => {
                     error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
+                }
+                _ => error,
+            });
+        }
+        if let DeclaredDefault::Computed(_) = column.default {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" is a generated column",
+                name.text, own.name
+            );
+            let error = ChangeError::new("42601", message);
+            return Err(match default {
+                ColumnDefault::Null => {
+                    error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
                 }
                 _ => error,
             });
@@ -618,8 +691,8 @@ impl Changer<'_> {
                 let before = self.declared.implied_sequences();
                 self.declared.tables[number].name.clone_from(&to.text);
                 self.rename_in_defaults(&before);
-                for check in &mut self.declared.tables[number].checks {
-                    check.condition = rename::qualifiers(&check.condition, &name.text, &to.text);
+                for expression in self.declared.tables[number].row_expressions() {
+                    *expression = rename::qualifiers(expression, &name.text, &to.text);
                 }
                 for table in &mut self.declared.tables {
                     for key in &mut table.foreign_keys {
@@ -723,8 +796,8 @@ impl Changer<'_> {
         own.indexes
             .iter_mut()
             .for_each(|index| follow(&mut index.columns));
-        for check in &mut own.checks {
-            check.condition = rename::columns(&check.condition, &name.text, &to.text);
+        for expression in own.row_expressions() {
+            *expression = rename::columns(expression, &name.text, &to.text);
         }
         for table in &mut self.declared.tables {
             let is_own = table.name == own_name;

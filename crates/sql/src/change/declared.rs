@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use anabranch_types::{ColumnIndex, DataType, SequenceId, TableId, TableSchema};
 
+use super::rename::names_column;
 use crate::{
     catalog::{
         Catalog, ColumnDefault, Deferrability, ReferentialAction, RoutineKind,
@@ -116,6 +117,8 @@ pub(super) enum DeclaredDefault {
         always: bool,
         serial: bool,
     },
+    /// The expression of a generated column, without the parentheses around it.
+    Computed(String),
 }
 
 /// A primary key.
@@ -360,6 +363,30 @@ impl DeclaredTable {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// The generated columns that are computed from a column.
+    pub(super) fn computed_from<'t>(
+        &'t self,
+        column: &'t str,
+    ) -> impl Iterator<Item = &'t DeclaredColumn> {
+        self.columns.iter().filter(move |of| match &of.default {
+            DeclaredDefault::Computed(expression) => names_column(expression, column),
+            _ => false,
+        })
+    }
+
+    /// Its expressions over a row, to be changed: those of checks and of generated columns.
+    pub(super) fn row_expressions(&mut self) -> impl Iterator<Item = &mut String> {
+        let checks = self.checks.iter_mut().map(|check| &mut check.condition);
+        let computed = self
+            .columns
+            .iter_mut()
+            .filter_map(|of| match &mut of.default {
+                DeclaredDefault::Computed(expression) => Some(expression),
+                _ => None,
+            });
+        checks.chain(computed)
+    }
+
     /// The name of the key that a foreign key to these columns refers to.
     pub(super) fn key_of(&self, columns: &[String]) -> Option<&str> {
         let is_same = |key: &[String]| {
@@ -406,6 +433,9 @@ impl DeclaredDefault {
                 always: *always,
                 serial: *serial,
             },
+            ColumnDefault::Computed(_, span) => {
+                DeclaredDefault::Computed(one_line(file(*span).slice(*span)))
+            }
         }
     }
 }

@@ -47,13 +47,19 @@ impl ChangeError {
 
     /// A problem of the application's text as it would be. Its place is in that text, which the client does not know.
     pub(super) fn of_text(problem: &Diagnostic) -> ChangeError {
-        let error = ChangeError::new(problem.code, problem.message.clone());
+        let mut error = ChangeError::new(problem.code, problem.message.clone());
+        if let Some(detail) = &problem.detail {
+            error = error.detail(detail.clone());
+        }
         match &problem.help {
             Some(help) if problem.code == "0A000" => error.hint(help.clone()),
             // PostgreSQL has no other hint where it reports the problem of a declaration.
             _ if problem.message.starts_with("operator does not exist") => error.hint(
                 "No operator matches the given name and argument types. You might need to add explicit type casts.",
             ),
+            Some(help) if problem.message.contains("but default expression is of type") => {
+                error.hint(help.clone())
+            }
             _ => error,
         }
     }

@@ -17,6 +17,7 @@ use crate::{
         scope::Scope,
     },
     catalog::{Catalog, plain_type},
+    computed::Computed,
     constraint::default_of,
     expression::{Budget, EvaluationContext, Expression, Frame, Source},
     parse::{
@@ -45,6 +46,8 @@ enum NewValue {
     Kept(ColumnIndex),
     /// An expression over the old row.
     Computed(Expression),
+    /// An expression over the other columns of the new row: a new generated column.
+    Generated(Expression),
 }
 
 /// What the expressions of a mapping take from the transaction that changes the schema.
@@ -77,6 +80,7 @@ impl RowMapping {
         (from, to): (TableId, TableId),
     ) -> Change<Option<RowMapping>> {
         let (before, after) = (old.schema.table(from), new.schema.table(to));
+        let computed = Computed::of(new, to).map_err(|found| ChangeError::of_text(&found[0]))?;
         let mut values = Vec::new();
         let mut is_same =
             before.columns.len() == after.columns.len() && before.primary_key == after.primary_key;
@@ -110,6 +114,12 @@ impl RowMapping {
                         .map_err(|problem| ChangeError::of_text(&problem))?;
                     (NewValue::Computed(expression), false)
                 }
+                ColumnValues::New(DeclaredDefault::Computed(_)) => {
+                    let mut all = computed.iter();
+                    let found = all.find(|of| of.column == place);
+                    let expression = found.map_or(Expression::NULL, |of| of.expression.clone());
+                    (NewValue::Generated(expression), false)
+                }
                 ColumnValues::New(DeclaredDefault::Null) => {
                     (NewValue::Computed(Expression::NULL), false)
                 }
@@ -121,7 +131,7 @@ impl RowMapping {
             return Ok(None);
         }
         let uniques = values.iter().map(|value| match value {
-            NewValue::Kept(_) => 0,
+            NewValue::Kept(_) | NewValue::Generated(_) => 0,
             NewValue::Computed(expression) => expression.uniques(),
         });
         Ok(Some(RowMapping {
@@ -155,13 +165,17 @@ impl RowMapping {
         let sources = [Source::Empty, Source::Row { layout, row }];
         let frame = Frame::of_rows(&[], &sources, &evaluation);
         let mut values = Vec::with_capacity(self.values.len());
-        for (value, column) in self.values.iter().zip(&self.new.columns) {
-            let value = match value {
+        for value in &self.values {
+            values.push(match value {
                 NewValue::Kept(old) => row.get(layout, *old),
                 NewValue::Computed(expression) => {
                     expression.evaluate(&frame).map_err(|failure| *failure)?
                 }
-            };
+                NewValue::Generated(_) => Value::Null,
+            });
+        }
+        let values = self.generated(values, &evaluation)?;
+        for (value, column) in values.iter().zip(&self.new.columns) {
             if value.is_null() && !column.nullable {
                 let message = format!(
                     "column \"{}\" of relation \"{}\" contains null values",
@@ -171,7 +185,6 @@ impl RowMapping {
                     .of_table(self.new.name.clone())
                     .of_column(column.name.clone()));
             }
-            values.push(value);
         }
         let new = self
             .new
@@ -179,6 +192,28 @@ impl RowMapping {
             .encode(&values)
             .map_err(|error| EffectError::new("54000", error.to_string()))?;
         Ok((self.key(key, &values, context), new))
+    }
+
+    /// The values of a new row, with those of its new generated columns.
+    fn generated(
+        &self,
+        values: Vec<Value>,
+        evaluation: &EvaluationContext,
+    ) -> Result<Vec<Value>, EffectError> {
+        let is_generated = |of: &NewValue| matches!(of, NewValue::Generated(_));
+        if !self.values.iter().any(is_generated) {
+            return Ok(values);
+        }
+        let mut all = values.clone();
+        let width = values.len();
+        let sources = [Source::Empty, Source::Values { width, values }];
+        let frame = Frame::of_rows(&[], &sources, evaluation);
+        for (value, of) in all.iter_mut().zip(&self.values) {
+            if let NewValue::Generated(expression) = of {
+                *value = expression.evaluate(&frame).map_err(|failure| *failure)?;
+            }
+        }
+        Ok(all)
     }
 
     fn key(&self, old: &Key, values: &[Value], context: &mut MappingContext<'_>) -> Key {

@@ -638,7 +638,7 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<Action>>
         return Ok(Some(Action::SetDefault { column, default }));
     }
     if cursor.eat_words(&["add", "generated"]) {
-        let always = table::generated(cursor)?;
+        let always = table::identity(cursor)?;
         return Ok(Some(Action::AddIdentity { column, always }));
     }
     if cursor.eat_words(&["set", "generated"]) {
@@ -647,6 +647,10 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<Action>>
             cursor.expect_words(&["by", "default"])?;
         }
         return Ok(Some(Action::SetGenerated { column, always }));
+    }
+    if cursor.eat_words(&["drop", "expression"]) {
+        let if_exists = cursor.eat_words(&["if", "exists"]);
+        return Ok(Some(Action::DropExpression { column, if_exists }));
     }
     if cursor.eat_words(&["drop", "identity"]) {
         let if_exists = cursor.eat_words(&["if", "exists"]);

@@ -304,6 +304,11 @@ fn column(column: &DeclaredColumn) -> String {
                 "{data_type} GENERATED {when} AS IDENTITY{not_null}"
             ));
         }
+        DeclaredDefault::Computed(expression) => {
+            text.push_str(&format!(
+                "{data_type} GENERATED ALWAYS AS ({expression}) STORED{not_null}"
+            ));
+        }
     }
     text
 }

@@ -189,6 +189,10 @@ pub(crate) enum Action {
         column: Name,
         if_exists: bool,
     },
+    DropExpression {
+        column: Name,
+        if_exists: bool,
+    },
     RenameRelation(Name),
     RenameColumn {
         column: Name,

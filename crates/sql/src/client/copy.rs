@@ -14,7 +14,9 @@ use super::{
     plan::ClientPlan,
     statement::ClientStatementKind,
 };
-use crate::{application::Application, diagnostic::Diagnostic, source::Span};
+use crate::{
+    application::Application, catalog::ColumnDefault, diagnostic::Diagnostic, source::Span,
+};
 
 /// A COPY, compiled. It belongs to the application that compiled it.
 #[derive(Clone, Debug)]
@@ -76,6 +78,7 @@ impl Application {
             code,
             message,
             span: None,
+            detail: None,
             help: None,
         };
         let catalog = self.catalog();
@@ -95,11 +98,22 @@ impl Application {
         let schema = catalog.schema.table(table.id);
         let mut columns: Vec<(String, DataType)> = Vec::new();
         let all: Vec<String> = schema.columns.iter().map(|of| of.name.clone()).collect();
-        for wanted in if named.is_empty() { &all } else { named } {
+        let is_generated =
+            |place: usize| matches!(table.defaults[place], ColumnDefault::Computed(..));
+        let implied = (0..all.len()).filter(|place| !is_generated(*place));
+        let implied: Vec<String> = implied.map(|place| all[place].clone()).collect();
+        for wanted in if named.is_empty() { &implied } else { named } {
             let Some(place) = all.iter().position(|of| of == wanted) else {
                 let message = format!("column \"{wanted}\" of relation \"{name}\" does not exist");
                 return Err(vec![refused("42703", message)]);
             };
+            if is_generated(place) {
+                let message = format!("column \"{wanted}\" is a generated column");
+                let error = refused("42P10", message);
+                return Err(vec![
+                    error.detail("Generated columns cannot be used in COPY."),
+                ]);
+            }
             if columns.iter().any(|(of, _)| of == wanted) {
                 let message = format!("column \"{wanted}\" specified more than once");
                 return Err(vec![refused("42701", message)]);
@@ -153,6 +167,7 @@ impl Application {
                 code: "42601",
                 message: message.into(),
                 span: None,
+                detail: None,
                 help: None,
             }]);
         };

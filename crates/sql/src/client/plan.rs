@@ -196,6 +196,7 @@ impl Application {
                 code: "42601",
                 message: format!("wrong number of parameters for prepared statement \"{name}\""),
                 span: None,
+                detail: None,
                 help: Some(format!(
                     "Expected {} parameters but got {}.",
                     types.len(),

@@ -63,6 +63,7 @@ impl<'t> ClientVariables<'t> {
                             slot + 1
                         ),
                         span: None,
+                        detail: None,
                         help: Some(
                             "use it with a cast, or number the parameters without gaps".into(),
                         ),

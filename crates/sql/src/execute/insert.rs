@@ -380,7 +380,7 @@ impl<T: Transaction> Run<'_, T> {
         row: Row,
         proposed: &[Value],
     ) -> Result<Option<Vec<Value>>, TransactionError> {
-        let changes = {
+        let mut changes = {
             let sources: Sources<'_> = vec![
                 Source::Empty,
                 Source::Row {
@@ -411,6 +411,7 @@ impl<T: Transaction> Run<'_, T> {
             }
             changes
         };
+        self.compute(schema, &row, &update.computed, &mut changes)?;
         let new = self.changed_row(schema, &row, &changes)?;
         let values = new.values(&schema.layout);
         let arguments = changes.iter().map(|(_, value)| value.clone()).collect();

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     TransactionError,
+    computed::Computed,
     expression::{
         Batch, Failure, Frame, Source,
         budget::bytes,
@@ -59,8 +60,9 @@ impl<T: Transaction> Run<'_, T> {
         let mut changes: Vec<Change> = Vec::new();
         self.draw(update.uniques * chosen.len());
         for tuple in chosen {
-            let values = self.assigned(update, &batch, tuple)?;
+            let mut values = self.assigned(update, &batch, tuple)?;
             let (key, row) = target_of(&batch, tuple);
+            self.compute(schema, &row, &update.computed, &mut values)?;
             changes.push((tuple, key, row, values));
             self.pause_if_due().await?;
         }
@@ -68,6 +70,7 @@ impl<T: Transaction> Run<'_, T> {
             .assignments
             .iter()
             .map(|(column, _)| *column)
+            .chain(update.computed.iter().map(|of| of.column))
             .collect();
         let by_program = update
             .deferred
@@ -159,6 +162,32 @@ impl<T: Transaction> Run<'_, T> {
         }
         budget.spend(1);
         Ok(values)
+    }
+
+    /// Adds the new values of generated columns to the changes of a row.
+    pub(super) fn compute(
+        &self,
+        schema: &TableSchema,
+        row: &Row,
+        computed: &[Computed],
+        changes: &mut Vec<(ColumnIndex, Value)>,
+    ) -> Result<(), Failure> {
+        if computed.is_empty() {
+            return Ok(());
+        }
+        let mut values = row.values(&schema.layout);
+        for (column, value) in changes.iter() {
+            values[column.index()] = value.clone();
+        }
+        let width = values.len();
+        let sources = [Source::Empty, Source::Values { width, values }];
+        let frame = Frame::of_rows(self.variables, &sources, self.context);
+        for of in computed {
+            let value = of.expression.evaluate(&frame)?;
+            self.context.budget.hold(bytes(&value))?;
+            changes.push((of.column, value));
+        }
+        Ok(())
     }
 
     fn write_change(

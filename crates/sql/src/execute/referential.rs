@@ -599,7 +599,9 @@ impl<T: Transaction> Run<'_, T> {
         changes: &[(ColumnIndex, Value)],
     ) -> Result<(), TransactionError> {
         let schema = &*child.child;
-        let new = self.changed_row(schema, &row, changes)?;
+        let mut changes = changes.to_vec();
+        self.compute(schema, &row, &child.computed, &mut changes)?;
+        let new = self.changed_row(schema, &row, &changes)?;
         let new_key = match schema.primary_key.is_empty() {
             true => key.clone(),
             false => primary_key(schema, &new),
@@ -631,10 +633,9 @@ impl<T: Transaction> Run<'_, T> {
             schema,
             values: &values,
         };
-        self.check_parents(&rows, None, Some(&child.columns))
-            .await?;
-        let follow: Nested<'_, ()> =
-            Box::pin(self.follow_change(schema, &row, &new, &child.columns));
+        let changed: Vec<ColumnIndex> = changes.iter().map(|(column, _)| *column).collect();
+        self.check_parents(&rows, None, Some(&changed)).await?;
+        let follow: Nested<'_, ()> = Box::pin(self.follow_change(schema, &row, &new, &changed));
         follow.await
     }
 

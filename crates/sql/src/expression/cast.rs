@@ -161,6 +161,25 @@ fn of_jsonb(json: &Jsonb, to: &DataType) -> Result<Value, Failure> {
     }
 }
 
+/// Whether a cast depends on settings in PostgreSQL, the time zone apart: the text of a date, a moment, an enumeration
+/// or an array.
+pub(crate) fn reads_settings(from: &DataType, to: &DataType) -> bool {
+    let is_formatted = |of: &DataType| {
+        matches!(
+            of,
+            DataType::Date
+                | DataType::Timestamp
+                | DataType::TimestampTz
+                | DataType::Enum(_)
+                | DataType::Array(_)
+        )
+    };
+    match (from, to) {
+        (DataType::Array(from), DataType::Array(to)) => reads_settings(from, to),
+        (from, to) => from.is_text() && is_formatted(to) || is_formatted(from) && to.is_text(),
+    }
+}
+
 /// Whether a cast between these types depends on the session's time zone.
 pub(crate) fn reads_zone(from: &DataType, to: &DataType) -> bool {
     is_zoned(from) != is_zoned(to)

@@ -212,6 +212,23 @@ impl Function {
             _ => false,
         }
     }
+
+    /// Whether its value depends on settings in PostgreSQL, its arguments and the time zone apart.
+    pub(crate) fn reads_settings(&self) -> bool {
+        match self {
+            Function::Concat(_)
+            | Function::ConcatWith(_)
+            | Function::Format(_)
+            | Function::ArrayToString(_)
+            | Function::ToCharMoment(_)
+            | Function::ToCharNumber
+            | Function::ByTemplate(_)
+            | Function::Random
+            | Function::System(..) => true,
+            Function::Json(function) => function.reads_settings(),
+            _ => false,
+        }
+    }
 }
 
 /// The value of a function for arguments of the right kinds.

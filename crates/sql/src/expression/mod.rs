@@ -434,6 +434,20 @@ impl Expression {
         }
     }
 
+    /// Whether its value depends on its columns alone, as PostgreSQL has it: what depends on settings is not immutable,
+    /// also where they have one value here.
+    pub(crate) fn is_immutable(&self) -> bool {
+        !self.any(&mut |e| match e {
+            Expression::Now
+            | Expression::Unique
+            | Expression::Next(_)
+            | Expression::OfSequence { .. } => true,
+            Expression::Cast { from, to, .. } => e.reads_zone() || cast::reads_settings(from, to),
+            Expression::Call { function, .. } => e.reads_zone() || function.reads_settings(),
+            _ => false,
+        })
+    }
+
     /// Whether its value is always the same.
     pub(crate) fn is_constant(&self) -> bool {
         !self.any(&mut |e| {

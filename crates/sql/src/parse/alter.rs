@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token as Kind;
 
 use super::{
     cursor::{Cursor, Name, Parsed},
-    declaration::{AlterAction, AlterDeclaration, ColumnAlteration},
+    declaration::{AlterAction, AlterDeclaration, ColumnAlteration, ExpressionDropped},
     table,
 };
 use crate::{catalog::ColumnDefault, diagnostic::Diagnostic};
@@ -118,6 +118,7 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAl
         default: None,
         not_null: None,
         data_type: None,
+        expression_dropped: None,
     };
     if cursor.eat_words(&["set", "not", "null"]) {
         alteration.not_null = Some(true);
@@ -128,12 +129,15 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAl
     } else if cursor.eat_words(&["drop", "default"]) {
         alteration.default = Some(ColumnDefault::Null);
     } else if cursor.eat_words(&["add", "generated"]) {
-        let always = table::generated(cursor)?;
+        let always = table::identity(cursor)?;
         alteration.default = Some(ColumnDefault::Generated {
             always,
             serial: false,
         });
         alteration.not_null = Some(true);
+    } else if cursor.eat_words(&["drop", "expression"]) {
+        let if_exists = cursor.eat_words(&["if", "exists"]);
+        alteration.expression_dropped = Some(ExpressionDropped { if_exists });
     } else if cursor.eat_words(&["set", "data", "type"]) || cursor.eat_word("type") {
         alteration.data_type = Some(table::column_type(cursor)?);
         // The conversion of existing rows does not matter afterwards.

@@ -163,6 +163,14 @@ pub(crate) struct ColumnAlteration {
     pub(crate) not_null: Option<bool>,
     /// TYPE.
     pub(crate) data_type: Option<Declared>,
+    /// DROP EXPRESSION.
+    pub(crate) expression_dropped: Option<ExpressionDropped>,
+}
+
+/// `DROP EXPRESSION [IF EXISTS]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExpressionDropped {
+    pub(crate) if_exists: bool,
 }
 
 /// `CREATE INDEX`.

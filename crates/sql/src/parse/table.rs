@@ -206,7 +206,13 @@ fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
     let mut nullable = false;
     while !(cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done()) {
         let start = cursor.span();
-        column_option(cursor, &mut column, &mut nullable, &mut table.constraints)?;
+        column_option(
+            cursor,
+            &mut column,
+            &mut nullable,
+            &table.name.text,
+            &mut table.constraints,
+        )?;
         if column.not_null && nullable {
             let message = format!(
                 "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"",
@@ -223,6 +229,7 @@ fn column_option(
     cursor: &mut Cursor<'_>,
     column: &mut ColumnDeclaration,
     nullable: &mut bool,
+    table: &str,
     constraints: &mut Vec<ConstraintDeclaration>,
 ) -> Parsed<()> {
     let start = cursor.span();
@@ -236,18 +243,11 @@ fn column_option(
         return Ok(());
     } else if cursor.eat_word("default") {
         let default = default_value(cursor)?;
-        return set_default(column, default, cursor.since(start));
+        return set_default(column, table, default, cursor.since(start));
     } else if cursor.eat_word("generated") {
-        let always = generated(cursor)?;
-        column.not_null = true;
-        return set_default(
-            column,
-            ColumnDefault::Generated {
-                always,
-                serial: false,
-            },
-            cursor.since(start),
-        );
+        let default = generated(cursor)?;
+        column.not_null |= matches!(default, ColumnDefault::Generated { .. });
+        return set_default(column, table, default, cursor.since(start));
     } else if cursor.eat_word("collate") {
         return collation(cursor);
     } else if cursor.eat_word("check") {
@@ -274,10 +274,35 @@ fn column_option(
     Ok(())
 }
 
-fn set_default(column: &mut ColumnDeclaration, default: ColumnDefault, span: Span) -> Parsed<()> {
-    if !matches!(column.default, ColumnDefault::Null) {
-        let name = &column.name.text;
-        let message = format!("multiple default values specified for column \"{name}\"");
+fn set_default(
+    column: &mut ColumnDeclaration,
+    table: &str,
+    default: ColumnDefault,
+    span: Span,
+) -> Parsed<()> {
+    let is_computed = |of: &ColumnDefault| matches!(of, ColumnDefault::Computed(..));
+    let is_identity =
+        |of: &ColumnDefault| matches!(of, ColumnDefault::Generated { serial: false, .. });
+    let name = &column.name.text;
+    let both = match (&column.default, &default) {
+        (ColumnDefault::Null, _) => None,
+        (one, other) if is_computed(one) && is_computed(other) => {
+            Some("multiple generation clauses")
+        }
+        (one, other) if is_computed(one) || is_computed(other) => {
+            let has_identity = is_identity(one) || is_identity(other);
+            Some(match has_identity {
+                true => "both identity and generation expression",
+                false => "both default and generation expression",
+            })
+        }
+        _ => {
+            let message = format!("multiple default values specified for column \"{name}\"");
+            return Err(Diagnostic::new("42601", message, span));
+        }
+    };
+    if let Some(both) = both {
+        let message = format!("{both} specified for column \"{name}\" of table \"{table}\"");
         return Err(Diagnostic::new("42601", message, span));
     }
     column.default = default;
@@ -307,23 +332,38 @@ pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
     Ok(ColumnDefault::Expression(tree, cursor.since(start)))
 }
 
-/// After GENERATED: whether ALWAYS.
-pub(crate) fn generated(cursor: &mut Cursor<'_>) -> Parsed<bool> {
+/// After GENERATED, of a column: an identity column, or one with an expression.
+fn generated(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
+    let mut inside = *cursor;
     let start = cursor.last_span();
+    let always = inside.eat_word("always") || !inside.eat_words(&["by", "default"]);
+    if !(inside.eat_words(&["as"]) && inside.at(&Kind::LParen)) {
+        let always = identity(cursor)?;
+        return Ok(ColumnDefault::Generated {
+            always,
+            serial: false,
+        });
+    }
+    *cursor = inside;
+    if !always {
+        let message = "for a generated column, GENERATED ALWAYS must be specified";
+        return Err(Diagnostic::new("42601", message, cursor.since(start)));
+    }
+    let expression = cursor.parenthesised()?;
+    if !cursor.eat_word("stored") {
+        return Err(cursor.expected("STORED"));
+    }
+    let place = expression.whole_span();
+    Ok(ColumnDefault::Computed(expression.expression()?, place))
+}
+
+/// After GENERATED, of an identity column: whether ALWAYS.
+pub(crate) fn identity(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     let always = cursor.eat_word("always");
     if !always {
         cursor.expect_words(&["by", "default"])?;
     }
-    cursor.expect_words(&["as"])?;
-    if cursor.at(&Kind::LParen) {
-        cursor.parenthesised()?;
-        cursor.eat_word("stored");
-        return Err(
-            Diagnostic::unsupported("a generated column", cursor.since(start))
-                .help("compute the value where rows are inserted and updated, or in a view"),
-        );
-    }
-    cursor.expect_words(&["identity"])?;
+    cursor.expect_words(&["as", "identity"])?;
     if cursor.at(&Kind::LParen) {
         sequence::identity_options(cursor.parenthesised()?)?;
     }

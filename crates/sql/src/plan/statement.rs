@@ -7,6 +7,7 @@ use anabranch_types::{ColumnIndex, IndexId, ProgramId, TableSchema};
 use super::{DeferredUpdate, OutputColumn, Query, Step, rows::RowPlan};
 use crate::{
     bind::{RawAccess, term::RawTerm},
+    computed::Computed,
     expression::Expression,
     source::Span,
 };
@@ -95,7 +96,10 @@ pub(crate) struct Conflict {
 #[derive(Debug)]
 pub(crate) struct ConflictUpdate {
     pub(crate) assignments: Vec<(ColumnIndex, Expression)>,
+    /// The generated columns that change with them.
+    pub(crate) computed: Vec<Computed>,
     pub(crate) condition: Option<Expression>,
+    /// Takes the new values of the assigned columns, then those of the computed ones.
     pub(crate) program: ProgramId,
 }
 
@@ -106,11 +110,13 @@ pub(crate) struct Update {
     pub(crate) stride: usize,
     pub(crate) steps: Vec<Step>,
     pub(crate) assignments: Vec<(ColumnIndex, Expression)>,
+    /// The generated columns that change with them.
+    pub(crate) computed: Vec<Computed>,
     /// Numbers that one tuple's assignments draw.
     pub(crate) uniques: usize,
-    /// Takes the assigned columns' new values.
+    /// Takes the new values of the assigned columns, then those of the computed ones.
     pub(crate) program: ProgramId,
-    /// Whether a column of the primary key is assigned.
+    /// Whether a column of the primary key changes.
     pub(crate) moves: bool,
     /// RETURNING, over the tuple with the new row.
     pub(crate) returning: Option<Vec<Expression>>,

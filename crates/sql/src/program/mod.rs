@@ -79,6 +79,7 @@ impl Programs {
             code: "54000",
             message: "an application has at most 65,536 row programs".into(),
             span: None,
+            detail: None,
             help: None,
         })?;
         later.push(Arc::new(program));

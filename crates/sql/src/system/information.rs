@@ -239,6 +239,8 @@ fn column(
     place: i64,
     is_written: bool,
 ) -> Vec<Cell> {
+    let default = column.default.as_ref();
+    let default = default.map(|default| default.text.full.as_str());
     let mut given = vec![
         ("table_catalog", DATABASE),
         ("table_schema", schema.into()),
@@ -247,18 +249,24 @@ fn column(
         ("ordinal_position", place.into()),
         (
             "column_default",
-            column
-                .default
-                .as_ref()
-                .map(|default| default.text.full.as_str())
-                .into(),
+            default.filter(|_| column.generated.is_none()).into(),
         ),
         ("is_nullable", yes(!column.not_null)),
         ("dtd_identifier", place.to_string().into()),
         ("is_self_referencing", yes(false)),
         ("is_identity", yes(!column.identity.is_empty())),
         ("identity_cycle", yes(false)),
-        ("is_generated", "NEVER".into()),
+        (
+            "is_generated",
+            match column.generated {
+                Some(_) => "ALWAYS".into(),
+                None => "NEVER".into(),
+            },
+        ),
+        (
+            "generation_expression",
+            default.filter(|_| column.generated.is_some()).into(),
+        ),
         ("is_updatable", yes(is_written)),
     ];
     if !column.identity.is_empty() {

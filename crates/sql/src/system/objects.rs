@@ -151,6 +151,8 @@ pub(crate) struct Column {
     pub(crate) default: Option<Default>,
     /// `a` for GENERATED ALWAYS AS IDENTITY, `d` for BY DEFAULT, empty otherwise.
     pub(crate) identity: &'static str,
+    /// Of a generated column, whose `default` is its expression: the numbers of the columns that it reads.
+    pub(crate) generated: Option<Vec<i64>>,
 }
 
 impl Column {
@@ -162,6 +164,7 @@ impl Column {
             not_null: false,
             default: None,
             identity: "",
+            generated: None,
         }
     }
 }

@@ -403,6 +403,10 @@ fn attribute(
             ("attnotnull", column.not_null.into()),
             ("atthasdef", column.default.is_some().into()),
             ("attidentity", column.identity.into()),
+            (
+                "attgenerated",
+                if column.generated.is_some() { "s" } else { "" }.into(),
+            ),
             ("attislocal", (is_local || relation != 0).into()),
             ("attcollation", collation.into()),
         ],
@@ -557,7 +561,11 @@ fn dependencies(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
     for relation in &objects.relations {
         for (column, place) in relation.columns.iter().zip(1i64..) {
             if let Some(default) = &column.default {
-                rows.push(depends(PG_ATTRDEF, default.oid, relation.oid, place, "a"));
+                let own = if column.generated.is_some() { "i" } else { "a" };
+                rows.push(depends(PG_ATTRDEF, default.oid, relation.oid, place, own));
+                for read in column.generated.iter().flatten() {
+                    rows.push(depends(PG_ATTRDEF, default.oid, relation.oid, *read, "n"));
+                }
             }
         }
     }

@@ -71,6 +71,11 @@ fn columns_and_constraints_change() {
 }
 
 #[test]
+fn generated_columns_change_with_what_they_read() {
+    check_script("generated.sql");
+}
+
+#[test]
 fn types_are_created_and_dropped() {
     check_script("enums.sql");
 }

@@ -10,6 +10,7 @@ mod diagnostics;
 mod enums;
 mod explain;
 mod functions;
+mod generated;
 mod incremental;
 mod joins;
 mod json;

@@ -111,6 +111,7 @@ fn columns_have_their_types_nullability_and_defaults() {
                     format!(" = {tree} \"{}\"", catalog.files[0].slice(*span))
                 }
                 ColumnDefault::Generated { always, .. } => format!(" generated {always}"),
+                ColumnDefault::Computed(tree, _) => format!(" computed {tree}"),
             };
             let nullable = if column.nullable { "" } else { " not null" };
             format!(

@@ -332,3 +332,36 @@ fn enumerations_are_types() {
         assert_eq!(answer(&application, query).as_deref(), Ok(expected), "{query}");
     }
 }
+
+/// Generated columns, as psql's `\d`, pg_dump and information_schema show them.
+#[test]
+fn generated_columns_have_their_expressions() {
+    let application = application(
+        "CREATE TABLE t (
+             a integer DEFAULT 3, b bigint GENERATED ALWAYS AS (a * 2) STORED, c text,
+             d text GENERATED ALWAYS AS (lower(t.c) || 'x') STORED, e integer GENERATED ALWAYS AS (a) STORED
+         );",
+    );
+    for (query, expected) in [
+        (
+            "SELECT attname, attgenerated, atthasdef, attidentity,
+                 (SELECT pg_get_expr(d.adbin, d.adrelid, true) FROM pg_attrdef d
+                  WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.atthasdef)
+             FROM pg_attribute a WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum",
+            "a||t||3\nb|s|t||(a * 2)\nc||f||\nd|s|t||lower(c) || 'x'::text\ne|s|t||a\n",
+        ),
+        (
+            "SELECT column_name, column_default, is_generated, generation_expression, is_updatable
+             FROM information_schema.columns WHERE table_name = 't' ORDER BY ordinal_position",
+            "a|3|NEVER||YES\nb||ALWAYS|(a * 2)|YES\nc||NEVER||YES\nd||ALWAYS|(lower(c) || 'x'::text)|YES\n\
+             e||ALWAYS|a|YES\n",
+        ),
+        (
+            "SELECT a.adnum, d.refobjsubid, d.deptype FROM pg_depend d JOIN pg_attrdef a ON a.oid = d.objid
+             WHERE d.classid = 'pg_attrdef'::regclass ORDER BY 1, 2",
+            "1|1|a\n2|1|n\n2|2|i\n4|3|n\n4|4|i\n5|1|n\n5|5|i\n",
+        ),
+    ] {
+        assert_eq!(answer(&application, query).as_deref(), Ok(expected), "{query}");
+    }
+}

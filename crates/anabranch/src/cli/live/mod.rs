@@ -175,6 +175,7 @@ pub(crate) fn note(message: &str, meaning: &str) -> Skipped {
             code: "0A000",
             message: message.to_owned(),
             span: None,
+            detail: None,
             help: None,
         },
         meaning,

@@ -166,7 +166,14 @@ impl Reader<'_> {
 
     pub(super) fn update(&self) -> Result<(), Refusal> {
         let table = self.table();
-        let columns = self.columns_set();
+        let mut columns = self.columns_set();
+        let reads_changed = |reads: &[usize]| reads.iter().any(|column| columns.contains(column));
+        let computed = table.computed.iter();
+        let computed: Vec<usize> = computed
+            .filter(|(_, reads)| reads_changed(reads))
+            .map(|(column, _)| *column)
+            .collect();
+        columns.extend(computed);
         let rows = match self.is_everywhere(&columns) {
             true => Where::Everywhere,
             false => match table.written.key {

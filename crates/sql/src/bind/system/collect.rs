@@ -127,6 +127,7 @@ impl Collector<'_> {
     fn table(&mut self) {
         let id = self.table.id;
         let mut columns = Vec::new();
+        let computed = self.catalog.generated_columns(id);
         let described = self.schema.columns.iter().zip(&self.table.defaults);
         for ((column, default), at) in described.zip(0..) {
             let place = ColumnIndex(at);
@@ -134,7 +135,9 @@ impl Collector<'_> {
                 ColumnDefault::Generated { serial: true, .. } => "",
                 ColumnDefault::Generated { always: true, .. } => "a",
                 ColumnDefault::Generated { .. } => "d",
-                ColumnDefault::Null | ColumnDefault::Expression(..) => "",
+                ColumnDefault::Null
+                | ColumnDefault::Expression(..)
+                | ColumnDefault::Computed(..) => "",
             };
             let text = match default {
                 ColumnDefault::Generated { .. } => {
@@ -146,7 +149,8 @@ impl Collector<'_> {
                         pretty: text,
                     })
                 }
-                ColumnDefault::Expression(expression, span) => {
+                ColumnDefault::Expression(expression, span)
+                | ColumnDefault::Computed(expression, span) => {
                     let mut binder = self.binder(*span);
                     let mut writer = Writer::new(&mut binder);
                     Some(writer.stored_as(expression, &column.data_type))
@@ -162,6 +166,10 @@ impl Collector<'_> {
                     text,
                 }),
                 identity,
+                generated: computed
+                    .iter()
+                    .find(|(of, _)| *of == place)
+                    .map(|(_, reads)| reads.iter().map(|column| number(*column)).collect()),
             });
         }
         self.objects.relations.push(Relation {

@@ -256,6 +256,7 @@ fn check(options: &CopySyntax) -> Parsed<()> {
             code,
             message: message.to_owned(),
             span: None,
+            detail: None,
             help: None,
         })
     };

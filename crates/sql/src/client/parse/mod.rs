@@ -38,6 +38,7 @@ pub fn parse(text: &str) -> Result<Vec<ClientStatement>, Diagnostic> {
             code: "54000",
             message: "the text of a statement is at most 4 GB long".into(),
             span: None,
+            detail: None,
             help: None,
         });
     };

@@ -67,6 +67,19 @@ pub(crate) enum JsonFunction {
 }
 
 impl JsonFunction {
+    /// Whether its value depends on settings in PostgreSQL: those that make JSON of any value.
+    pub(crate) fn reads_settings(&self) -> bool {
+        matches!(
+            self,
+            JsonFunction::Of(_)
+                | JsonFunction::Item(_)
+                | JsonFunction::Key(_)
+                | JsonFunction::BuildArray(_)
+                | JsonFunction::BuildObject(_)
+                | JsonFunction::Row(_)
+        )
+    }
+
     /// Whether its value depends on the session's time zone, its arguments apart.
     pub(crate) fn reads_zone(&self) -> bool {
         match self {

@@ -97,10 +97,13 @@ impl Database {
     }
 
     fn execute(&mut self, text: &str) -> Result<String, EffectError> {
-        let statement = self
-            .application
-            .statement(text)
-            .map_err(|problems| EffectError::new(problems[0].code, &*problems[0].message))?;
+        let statement = self.application.statement(text).map_err(|problems| {
+            let error = EffectError::new(problems[0].code, &*problems[0].message);
+            match &problems[0].detail {
+                Some(detail) => error.with_detail(detail.clone()),
+                None => error,
+            }
+        })?;
         let mut transaction = self.store.begin();
         let result = match ready(statement.execute(&mut transaction, &[])) {
             Ok(result) => result,
