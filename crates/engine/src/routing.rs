@@ -333,6 +333,7 @@ mod tests {
                 name: name.to_owned(),
                 data_type,
                 nullable,
+                is_hidden: false,
             })
             .collect();
         let layout = RowLayout::new(columns.iter().map(|c| (&c.data_type, c.nullable)));

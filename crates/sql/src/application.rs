@@ -14,15 +14,16 @@ use sqlparser::ast;
 
 use crate::{
     TransactionError,
+    bind::computed::Computed,
     bind::{Binder, from::TOO_COMPLEX, modify::Shared},
     catalog::Catalog,
-    computed::Computed,
     constraint::{Constraints, TableConstraints},
     deferred::ConstraintSelection,
     diagnostic::Diagnostic,
     every_row,
     execute::Run,
     expression::{Budget, EvaluationContext, Frame, Source},
+    hidden,
     plan::statement::Statement,
     procedure::{
         CompiledProcedure,
@@ -77,7 +78,8 @@ impl Application {
     ///
     /// # Errors
     /// Its problems: unknown names, type mismatches, unsupported constructs.
-    pub fn compile(catalog: Catalog) -> Result<Application, Vec<Diagnostic>> {
+    pub fn compile(mut catalog: Catalog) -> Result<Application, Vec<Diagnostic>> {
+        hidden::settle(&mut catalog)?;
         let programs = Programs::default();
         let constraints = Arc::new(Constraints::compile(&catalog, &programs)?);
         let mut procedures = Vec::new();

@@ -8,9 +8,9 @@ use anabranch_types::{
 };
 
 use crate::{
+    bind::computed::Computed,
     bind::{Binder, NoVariables, convert::Context, scope::Scope},
     catalog::{Catalog, ColumnDefault, Deferrability, ReferentialAction},
-    computed::Computed,
     diagnostic::Diagnostic,
     expression::{Expression, integer::Shapes},
     program::{Program, Programs, check::Check},

@@ -48,6 +48,7 @@ fn table(
                 _ => DataType::Text,
             },
             nullable: letter.is_ascii_uppercase(),
+            is_hidden: false,
         })
         .collect();
     let layout = RowLayout::new(columns.iter().map(|c| (&c.data_type, c.nullable)));

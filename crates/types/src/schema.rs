@@ -43,6 +43,13 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
+    /// The columns that statements can name.
+    pub fn visible_columns(&self) -> &[ColumnSchema] {
+        let is_hidden = |column: &ColumnSchema| column.is_hidden;
+        let count = self.columns.iter().position(is_hidden);
+        &self.columns[..count.unwrap_or(self.columns.len())]
+    }
+
     /// The columns that make the key of `index` in this order (`None`: the primary key). A secondary key is followed
     /// by the primary key, so that every entry is distinct.
     pub fn key_columns(&self, index: Option<IndexId>) -> &[ColumnIndex] {
@@ -62,6 +69,9 @@ pub struct ColumnSchema {
     pub data_type: DataType,
     /// Whether NULL may be stored in it.
     pub nullable: bool,
+    /// Whether no statement can name it: it holds the values of an index of expressions, or of one with a condition.
+    /// Hidden columns are behind all others.
+    pub is_hidden: bool,
 }
 
 /// A secondary index. It lives beside the rows that it indexes, on their partition.

@@ -10,6 +10,7 @@ mod counterexamples;
 mod drawn_keys;
 mod examples;
 mod forms;
+mod generated;
 mod invalid_merges;
 mod isolation;
 mod isolation_counterexamples;

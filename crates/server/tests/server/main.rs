@@ -1,6 +1,7 @@
 //! The server and the embedded cluster from outside: real threads, clocks, sockets and disks.
 
 mod cluster;
+mod generated;
 mod hostile_statements;
 mod migrations;
 mod open_transactions;

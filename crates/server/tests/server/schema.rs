@@ -17,19 +17,19 @@ fn empty() -> Service {
     start_with(&[], Guarantee::Serializable, options())
 }
 
-fn run(client: &mut Client, text: &str) {
+pub(crate) fn run(client: &mut Client, text: &str) {
     let done = client.batch_execute(text);
     done.unwrap_or_else(|error| panic!("{text}: {error:?}"));
 }
 
 /// The SQLSTATE and the message of a text that is refused.
-fn refused(client: &mut Client, text: &str) -> (String, String) {
+pub(crate) fn refused(client: &mut Client, text: &str) -> (String, String) {
     let error = client.batch_execute(text).expect_err(text);
     let error = error.as_db_error().expect("the server answers");
     (error.code().code().to_owned(), error.message().to_owned())
 }
 
-fn rows(client: &mut Client, text: &str) -> Vec<Row> {
+pub(crate) fn rows(client: &mut Client, text: &str) -> Vec<Row> {
     client
         .query(text, &[])
         .unwrap_or_else(|error| panic!("{text}: {error:?}"))
@@ -551,67 +551,6 @@ fn enumerations_outlive_a_restart() {
     assert_eq!(refused(&mut ann, "DROP TYPE mood").0, "2BP01");
     run(&mut ann, "DROP TABLE t; DROP TYPE mood");
     assert_eq!(refused(&mut ann, "SELECT 'ok'::mood").0, "42704");
-    service.stop().expect("it stops");
-}
-
-/// They are computed by every way to write, from the log and from a snapshot, and COPY leaves them out.
-#[test]
-fn generated_columns_outlive_a_restart() {
-    let scratch = Scratch::new("schema-generated");
-    let service = start_in(&[], Guarantee::Serializable, options(), Some(&scratch.0));
-    let service = service.expect("it starts");
-    let mut ann = connect(&service);
-    run(
-        &mut ann,
-        "CREATE TABLE p (id integer PRIMARY KEY);
-         CREATE TABLE t (
-             id integer PRIMARY KEY, a integer REFERENCES p ON UPDATE CASCADE,
-             b integer GENERATED ALWAYS AS (a * 2) STORED UNIQUE
-         );
-         INSERT INTO p VALUES (1), (2), (3);
-         INSERT INTO t VALUES (1, 1), (2, 2)",
-    );
-    run(
-        &mut ann,
-        "ALTER TABLE t ADD c text GENERATED ALWAYS AS ('no ' || id) STORED",
-    );
-    run(&mut ann, "UPDATE p SET id = 30 WHERE id = 2");
-    service.stop().expect("it stops");
-    let service = restart(&scratch);
-    let mut ann = connect(&service);
-    let shown = |client: &mut Client| -> Vec<String> {
-        let found = rows(
-            client,
-            "SELECT concat_ws(' ', id, a, b, c) AS row FROM t ORDER BY id",
-        );
-        found.iter().map(|row| row.get("row")).collect()
-    };
-    assert_eq!(shown(&mut ann), ["1 1 2 no 1", "2 30 60 no 2"]);
-    run(&mut ann, "UPDATE p SET id = 40 WHERE id = 30");
-    let mut copy = ann.copy_in("COPY t FROM STDIN").expect("it copies");
-    std::io::Write::write_all(&mut copy, b"3\t3\n4\t\\N\n").expect("it is sent");
-    assert_eq!(copy.finish().expect("it is copied"), 2);
-    let all = ["1 1 2 no 1", "2 40 80 no 2", "3 3 6 no 3", "4 no 4"];
-    assert_eq!(shown(&mut ann), all);
-    let mut copied = String::new();
-    let mut out = ann.copy_out("COPY t TO STDOUT").expect("it copies");
-    std::io::Read::read_to_string(&mut out, &mut copied).expect("it is received");
-    drop(out);
-    assert_eq!(copied.lines().count(), 4);
-    assert!(
-        copied.lines().all(|line| line.split('\t').count() == 2),
-        "{copied}"
-    );
-    let (code, message) = refused(&mut ann, "COPY t (id, b) TO STDOUT");
-    assert_eq!(code, "42P10");
-    assert_eq!(message, "column \"b\" is a generated column");
-    assert_eq!(refused(&mut ann, "INSERT INTO t VALUES (5, 3)").0, "23505");
-    let error = ann
-        .batch_execute("UPDATE t SET b = 1")
-        .expect_err("it is refused");
-    let error = error.as_db_error().expect("the server refuses it");
-    assert_eq!(error.code().code(), "428C9");
-    assert_eq!(error.detail(), Some("Column \"b\" is a generated column."));
     service.stop().expect("it stops");
 }
 

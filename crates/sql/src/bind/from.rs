@@ -172,8 +172,9 @@ impl Binder<'_> {
                 right: left_end + 1..=right,
                 is_right,
             };
-            let on = self.join_condition(constraint, sides, join)?;
+            let mut on = self.join_condition(constraint, sides, join)?;
             if !left {
+                self.use_indexes(&mut on, list);
                 self.note_conditions(&on, None);
                 list.conjuncts.extend(on);
                 continue;
@@ -410,7 +411,7 @@ impl Binder<'_> {
     ) -> Bind<()> {
         let schema = self.catalog.schema.table(table);
         let columns = schema
-            .columns
+            .visible_columns()
             .iter()
             .map(|c| (c.name.clone(), c.data_type.clone()))
             .collect();

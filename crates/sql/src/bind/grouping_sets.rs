@@ -183,7 +183,7 @@ impl Binder<'_> {
         for item in &mut part.projection {
             match item {
                 SelectItem::UnnamedExpr(expr) => {
-                    let name = super::output::output_name(expr);
+                    let name = crate::parse::output::output_name(expr);
                     self.with_absent_keys(expr, set, absent)?;
                     *item = SelectItem::ExprWithAlias {
                         expr: expr.clone(),

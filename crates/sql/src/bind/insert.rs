@@ -1,22 +1,23 @@
 //! Binds INSERT.
 
-use anabranch_types::{ColumnIndex, IndexId, SequenceId, TableId, TableSchema};
+use anabranch_types::{ColumnIndex, IndexId, IndexSchema, SequenceId, TableId, TableSchema};
 use sqlparser::ast;
 
 use super::{
     Bind, Binder, Bound, RawAccess, RawWrite,
     convert::Context,
     fold,
+    from::split,
     modify::{Shared, changed_columns},
     scope::Scope,
     term::RawTerm,
 };
 use crate::{
+    bind::computed::{Computed, IndexedPart, replaced},
     catalog::ColumnDefault,
-    computed::{Computed, replaced},
     constraint::{default_of, schema_of},
     expression::Expression,
-    parse::OVERRIDES,
+    parse::{OVERRIDES, conflict_parts},
     plan::{
         Body, Distinct, Finish, Join, Query, Select, Step,
         rows::RowPlan,
@@ -39,7 +40,7 @@ impl Binder<'_> {
         let refused = insert.or.is_some()
             || insert.overwrite
             || !insert.assignments.is_empty()
-            || insert.partitioned.is_some()
+            || insert.partitioned.is_some() && conflict_parts(insert).is_none()
             || insert.replace_into
             || insert.insert_alias.is_some();
         if refused {
@@ -98,7 +99,10 @@ impl Binder<'_> {
         };
         let conflict = match &insert.on {
             None => None,
-            Some(ast::OnInsert::OnConflict(on)) => Some(self.conflict(on, table, &shown, context)?),
+            Some(ast::OnInsert::OnConflict(on)) => {
+                let parts = conflict_parts(insert);
+                Some(self.conflict(on, parts, table, &shown, context)?)
+            }
             Some(_) => return Err(self.unsupported("ON DUPLICATE KEY UPDATE", name)),
         };
         self.scopes.push(Scope {
@@ -139,7 +143,8 @@ impl Binder<'_> {
         let Some(source) = &insert.source else {
             return Ok(None);
         };
-        let all: Vec<ColumnIndex> = (0..self.catalog.schema.table(table).columns.len())
+        let visible = self.catalog.schema.table(table).visible_columns();
+        let all: Vec<ColumnIndex> = (0..visible.len())
             .map(crate::expression::frame::column_index)
             .collect();
         let named = !columns.is_empty();
@@ -266,6 +271,7 @@ impl Binder<'_> {
     fn conflict(
         &mut self,
         on: &ast::OnConflict,
+        parts: Option<(&[ast::Expr], Option<&ast::Expr>)>,
         table: TableId,
         shown: &str,
         context: &Shared<'_>,
@@ -280,6 +286,9 @@ impl Binder<'_> {
                     .chain(unique().map(|index| Some(index.id)))
                     .collect()
             }
+            Some(ast::ConflictTarget::Columns(_)) if let Some((parts, condition)) = parts => {
+                vec![self.inferred(table, parts, condition)?]
+            }
             Some(ast::ConflictTarget::Columns(names)) => {
                 let mut wanted = Vec::new();
                 for name in names {
@@ -293,12 +302,13 @@ impl Binder<'_> {
                 if same(&schema.primary_key) {
                     vec![None]
                 } else {
-                    match unique().find(|index| same(&index.columns)) {
+                    let declared = &self.catalog.table(table).indexes;
+                    let is_it = |index: &&IndexSchema| {
+                        declared[index.id.index()].is_plain() && same(&index.columns)
+                    };
+                    match unique().find(is_it) {
                         Some(index) => vec![Some(index.id)],
-                        None => {
-                            let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-                            return Err(crate::Diagnostic::new("42P10", message, self.place));
-                        }
+                        None => return Err(self.no_arbiter()),
                     }
                 }
             }
@@ -334,6 +344,88 @@ impl Binder<'_> {
             }
         };
         Ok(Conflict { arbiters, update })
+    }
+
+    fn no_arbiter(&self) -> crate::Diagnostic {
+        let message =
+            "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+        crate::Diagnostic::new("42P10", message, self.place)
+    }
+
+    /// The unique key of these columns and expressions: the primary key, an index of all rows, or one whose condition the
+    /// given one has all parts of.
+    fn inferred(
+        &mut self,
+        table: TableId,
+        parts: &[ast::Expr],
+        condition: Option<&ast::Expr>,
+    ) -> Bind<Option<IndexId>> {
+        self.scopes.push(Scope {
+            clause: "ON CONFLICT",
+            ..Scope::default()
+        });
+        self.row_source(table, None);
+        let bound = self.inferring(parts, condition);
+        let scope = self.scopes.pop().expect("it was pushed");
+        let (wanted, given) = bound?;
+        if !scope.subqueries.is_empty() {
+            let construct = "a subquery in ON CONFLICT";
+            return Err(crate::Diagnostic::unsupported(construct, self.place));
+        }
+        let schema = schema_of(&self.catalog.schema, table);
+        let column = |column: &ColumnIndex| Expression::Column {
+            depth: 0,
+            source: 1,
+            column: column.index(),
+        };
+        let is_key = |key: &[Expression]| {
+            !key.is_empty()
+                && key.iter().all(|part| wanted.contains(part))
+                && wanted.iter().all(|part| key.contains(part))
+        };
+        let primary: Vec<Expression> = schema.primary_key.iter().map(column).collect();
+        if is_key(&primary) {
+            return Ok(None);
+        }
+        let of_expressions = IndexedPart::of(self.catalog, table);
+        let fits = |index: &&IndexSchema| {
+            if self.catalog.table(table).indexes[index.id.index()].is_plain() {
+                return is_key(&index.columns.iter().map(column).collect::<Vec<_>>());
+            }
+            let own = || of_expressions.iter().filter(|part| part.index == index.id);
+            let key: Vec<Expression> = own().map(|part| part.expression.clone()).collect();
+            let mut predicate = own().flat_map(|part| &part.predicate);
+            key.len() == index.columns.len()
+                && is_key(&key)
+                && predicate.all(|of| given.contains(of))
+        };
+        let unique = schema.indexes.iter().filter(|index| index.unique);
+        // One of all rows has every conflict of a partial one.
+        let is_partial = |index: &&IndexSchema| {
+            let definition = &self.catalog.table(table).indexes[index.id.index()];
+            definition.predicate.is_some()
+        };
+        let found = unique.filter(fits).min_by_key(is_partial);
+        found
+            .map(|index| Some(index.id))
+            .ok_or_else(|| self.no_arbiter())
+    }
+
+    fn inferring(
+        &mut self,
+        parts: &[ast::Expr],
+        condition: Option<&ast::Expr>,
+    ) -> Bind<(Vec<Expression>, Vec<Expression>)> {
+        let mut wanted = Vec::new();
+        for part in parts {
+            let bound = self.expression(part)?;
+            wanted.push(self.settled(bound, part)?.0);
+        }
+        let mut given = Vec::new();
+        if let Some(condition) = condition {
+            split(self.condition(condition)?, &mut given);
+        }
+        Ok((wanted, given))
     }
 
     /// The overwritten row has the key that was to be inserted: as far as it is known, it becomes a condition of the

@@ -5,6 +5,7 @@
 
 pub(crate) mod aggregate;
 mod array;
+pub(crate) mod computed;
 mod condition;
 pub(crate) mod convert;
 mod enumeration;
@@ -13,6 +14,7 @@ pub(crate) mod from;
 pub(crate) mod full_join;
 pub(crate) mod function;
 mod grouping_sets;
+mod indexed;
 pub(crate) mod insert;
 pub(crate) mod json;
 mod mathematics;
@@ -20,7 +22,6 @@ pub(crate) mod merge;
 pub(crate) mod modify;
 pub(crate) mod opaque;
 pub(crate) mod operator;
-pub(crate) mod output;
 pub(crate) mod query;
 mod recursive;
 mod regexp;
@@ -33,6 +34,8 @@ mod using;
 pub(crate) mod values;
 pub(crate) mod window;
 pub(crate) mod with;
+
+pub(crate) use crate::parse::output::fold;
 
 use std::cell::Cell;
 
@@ -349,13 +352,5 @@ impl<'b> Binder<'b> {
             [schema, name] if schema == "public" || schema == "pg_catalog" => Ok(name.clone()),
             _ => Err(self.unsupported("a qualified name", name)),
         }
-    }
-}
-
-/// An identifier in lower case unless quoted.
-pub(crate) fn fold(ident: &ast::Ident) -> String {
-    match ident.quote_style {
-        None => ident.value.to_lowercase(),
-        Some(_) => ident.value.clone(),
     }
 }

@@ -13,7 +13,7 @@ use super::{
     term::{Nullness, RawTerm},
 };
 use crate::{
-    computed::Computed,
+    bind::computed::Computed,
     constraint::{Constraints, TableConstraints},
     diagnostic::Diagnostic,
     expression::{Expression, Operator, Relation, frame::column_index, integer::Shapes},
@@ -28,6 +28,9 @@ use crate::{
 
 /// RETURNING, bound: expressions, columns and where they come from.
 pub(crate) type Returning = (Option<Vec<Expression>>, Vec<OutputColumn>, Vec<RawTerm>);
+
+/// The columns that a SET names, with their new values.
+pub(crate) type Assignments = Vec<(ColumnIndex, Expression)>;
 
 /// Shared by the statements of an application while they are compiled.
 pub(crate) struct Shared<'c> {
@@ -47,7 +50,7 @@ impl Binder<'_> {
     pub(crate) fn row_source_named(&mut self, table: TableId, name: String, access: Option<usize>) {
         let schema = self.catalog.schema.table(table);
         let columns = schema
-            .columns
+            .visible_columns()
             .iter()
             .map(|column| ScopeColumn {
                 name: column.name.clone(),
@@ -264,6 +267,7 @@ impl Binder<'_> {
         self.scope().clause = "WHERE";
         let mut conjuncts = Vec::new();
         split(self.condition(condition)?, &mut conjuncts);
+        self.use_indexes(&mut conjuncts, list);
         self.note_conditions(&conjuncts, None);
         list.conjuncts.extend(conjuncts);
         Ok(())
@@ -305,7 +309,7 @@ impl Binder<'_> {
         table: TableId,
         list: &[ast::Assignment],
         constraints: &TableConstraints,
-    ) -> Bind<(Vec<(ColumnIndex, Expression)>, Vec<Computed>)> {
+    ) -> Bind<(Assignments, Vec<Computed>)> {
         let mut assignments: Vec<(ColumnIndex, Expression)> = Vec::new();
         let mut defaulted: Vec<ColumnIndex> = Vec::new();
         for assignment in list {
@@ -443,7 +447,8 @@ impl Binder<'_> {
         if name.0.len() > 1 {
             return Err(self.unsupported("a qualified column here", name));
         }
-        match schema.columns.iter().position(|column| column.name == last) {
+        let mut columns = schema.visible_columns().iter();
+        match columns.position(|column| column.name == last) {
             Some(column) => Ok(column_index(column)),
             None => {
                 let message = format!(

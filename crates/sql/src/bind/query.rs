@@ -10,7 +10,6 @@ use super::{
     convert::Context,
     fold,
     from::{FromList, split},
-    output::output_name,
     scope::{Scope, ScopeSource},
     term::RawTerm,
     window::WindowPlace,
@@ -327,6 +326,7 @@ impl Binder<'_> {
             self.scope().clause = "WHERE";
             let mut conjuncts = Vec::new();
             split(self.condition(condition)?, &mut conjuncts);
+            self.use_indexes(&mut conjuncts, &list);
             self.note_conditions(&conjuncts, None);
             list.conjuncts.extend(conjuncts);
         }
@@ -493,7 +493,7 @@ impl Binder<'_> {
                 SelectItem::UnnamedExpr(expression) => {
                     let bound = self.expression(expression)?;
                     outputs.push(Output {
-                        name: output_name(expression),
+                        name: crate::parse::output::output_name(expression),
                         bound,
                     });
                 }

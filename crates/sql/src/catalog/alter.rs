@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sqlparser::ast::Expr;
+
 use super::{
     ColumnDefault,
     names::{choose_name, join_columns, only_column},
@@ -11,7 +13,10 @@ use crate::{
     diagnostic::Diagnostic,
     parse::{
         cursor::Name,
-        declaration::{AlterAction, AlterDeclaration, ColumnAlteration, ConstraintKind},
+        declaration::{
+            AlterAction, AlterDeclaration, ColumnAlteration, ConstraintKind, IndexDeclaration,
+            IndexKey,
+        },
     },
 };
 
@@ -40,11 +45,26 @@ impl Tables {
 }
 
 impl Draft {
-    /// Whether one of these columns was dropped, so that a statement about it is void.
-    pub(super) fn has_dropped(&self, columns: &[Name]) -> bool {
+    /// Whether an index is of a dropped column, so that its statement is void.
+    pub(super) fn has_dropped(&self, index: &IndexDeclaration) -> bool {
         let is_there = |name: &str| self.schema.columns.iter().any(|c| c.name == name);
-        let mut names = columns.iter().map(|name| name.text.as_str());
-        names.any(|name| self.dropped.contains(name) && !is_there(name))
+        let mut dropped = self.dropped.iter().filter(|name| !is_there(name));
+        dropped.any(|name| {
+            let names = |expression: &Expr| {
+                let text = expression.to_string();
+                let is_part = |c: char| c.is_alphanumeric() || c == '_';
+                let mut words = text.split(|c| !is_part(c));
+                words.any(|word| word.eq_ignore_ascii_case(name))
+            };
+            let mut parts = index.parts.iter();
+            parts.any(|part| match part {
+                IndexKey::Column(column) => column.text == *name,
+                IndexKey::Expression(expression, ..) => names(expression),
+            }) || index
+                .predicate
+                .iter()
+                .any(|(condition, _)| names(condition))
+        })
     }
 
     fn alter(

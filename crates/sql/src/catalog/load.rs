@@ -20,8 +20,8 @@ use crate::{
     parse::{
         cursor::Name,
         declaration::{
-            AlterAction, AlterDeclaration, ColumnDeclaration, Declaration, SequenceDeclaration,
-            ViewDeclaration,
+            AlterAction, AlterDeclaration, ColumnDeclaration, Declaration, IndexDeclaration,
+            IndexKey, SequenceDeclaration, ViewDeclaration,
         },
         enumeration::{EnumDeclaration, LabelAddition, enum_types},
         lexer::{Places, Text, Token, lex},
@@ -92,6 +92,23 @@ pub(crate) fn load_beside(
     loader.routines(routines, &mut more);
     loader.finished()?;
     Ok(more)
+}
+
+/// What of an index the analyser of foreign schemas does not read. Their unique indexes of expressions come as assertions
+/// ([`crate::script`]).
+fn unanalysed_part(index: &IndexDeclaration) -> Option<Diagnostic> {
+    let expression = index.parts.iter().find_map(|part| match part {
+        IndexKey::Expression(_, span, _) => Some(*span),
+        IndexKey::Column(_) => None,
+    });
+    let of_expression = expression.map(|span| {
+        Diagnostic::unsupported("an index on an expression", span).help("index plain columns")
+    });
+    let predicate = index.predicate.as_ref();
+    of_expression.or(predicate.map(|(_, span)| {
+        Diagnostic::unsupported("a partial index", *span)
+            .help("leave WHERE out, or state the rule as an assertion")
+    }))
 }
 
 #[derive(Default)]
@@ -287,7 +304,12 @@ impl Loader {
                     });
                 }
                 Declaration::SequenceOwner(names) => owners.push(names),
-                Declaration::Index(index) => indexes.push(index),
+                Declaration::Index(index) => {
+                    match unanalysed_part(&index).filter(|_| self.is_foreign) {
+                        Some(error) => self.errors.push(error),
+                        None => indexes.push(index),
+                    }
+                }
                 Declaration::View(view) => views.push(view),
                 Declaration::Assertion {
                     name,

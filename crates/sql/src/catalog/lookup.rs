@@ -153,7 +153,7 @@ impl Catalog {
 
     /// The column of a table with this name.
     pub fn column_by_name(&self, table: TableId, name: &str) -> Option<ColumnIndex> {
-        let columns = &self.schema.table(table).columns;
+        let columns = self.schema.table(table).visible_columns();
         let position = columns.iter().position(|column| column.name == name)?;
         u16::try_from(position).ok().map(ColumnIndex)
     }

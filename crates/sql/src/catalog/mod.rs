@@ -6,6 +6,7 @@
 mod alter;
 pub(crate) mod builtin;
 mod directive;
+mod hidden;
 mod load;
 mod lookup;
 pub(crate) mod names;
@@ -85,7 +86,8 @@ pub struct Table {
     pub name: String,
     /// The place of its declaration.
     pub span: Span,
-    /// DEFAULT and identity of each column, in order.
+    /// DEFAULT and identity of each column, in order. Hidden columns ([`anabranch_types::ColumnSchema::is_hidden`]) are
+    /// [`ColumnDefault::Computed`].
     pub defaults: Vec<ColumnDefault>,
     /// CHECK constraints.
     pub checks: Vec<Check>,
@@ -93,12 +95,50 @@ pub struct Table {
     pub primary_key_name: Option<String>,
     /// The indexes that UNIQUE constraints made, rather than CREATE INDEX.
     pub unique_constraints: Vec<IndexId>,
+    /// What each index is of, by [`IndexId`]. Of an index of expressions or with a WHERE, the
+    /// [`anabranch_types::IndexSchema`] has hidden columns instead.
+    pub indexes: Vec<IndexDefinition>,
     /// FOREIGN KEY constraints.
     pub foreign_keys: Vec<ForeignKey>,
 }
 
-/// The value of a column for which an INSERT has none.
+/// What an index is of.
+#[derive(Clone, Debug)]
+pub struct IndexDefinition {
+    /// The columns and expressions of its key, in order.
+    pub parts: Vec<IndexPart>,
+    /// The condition of a partial index, with its place.
+    pub predicate: Option<(ast::Expr, Span)>,
+}
+
+/// A part of the key of an index.
 #[expect(clippy::large_enum_variant, reason = "an application has few of them")]
+#[derive(Clone, Debug)]
+pub enum IndexPart {
+    /// A column.
+    Column(ColumnIndex),
+    /// An expression over the row, with its place.
+    Expression(ast::Expr, Span),
+}
+
+impl IndexDefinition {
+    /// The index of these columns alone.
+    pub(crate) fn plain(columns: &[ColumnIndex]) -> IndexDefinition {
+        let parts = columns.iter().map(|column| IndexPart::Column(*column));
+        IndexDefinition {
+            parts: parts.collect(),
+            predicate: None,
+        }
+    }
+
+    /// Whether it is of columns alone, and of all rows.
+    pub fn is_plain(&self) -> bool {
+        let is_column = |part: &IndexPart| matches!(part, IndexPart::Column(_));
+        self.predicate.is_none() && self.parts.iter().all(is_column)
+    }
+}
+
+/// The value of a column for which an INSERT has none.
 #[derive(Clone, Debug)]
 pub enum ColumnDefault {
     /// NULL.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::parse::declaration::IndexKey;
+
 /// The longest name, in bytes.
 const NAME_BYTES_MAX: usize = 63;
 
@@ -93,6 +95,25 @@ pub(crate) fn only_column<'a>(columns: &[&'a str], words: &[String]) -> Option<&
         (Some(column), None) => Some(column),
         _ => None,
     }
+}
+
+/// The names of the parts of an index, in an index's default name: as in PostgreSQL a number is appended to one that stands
+/// before it.
+pub(crate) fn index_part_names(parts: &[IndexKey]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in parts {
+        let name = part.name();
+        let numbered = (1..).map(|number| format!("{name}{number}"));
+        let mut all = std::iter::once(name.to_owned()).chain(numbered);
+        names.extend(all.find(|of| !names.contains(of)));
+    }
+    names
+}
+
+/// The middle of the default name of an index.
+pub(crate) fn index_columns_name(parts: &[IndexKey]) -> String {
+    let names = index_part_names(parts);
+    join_columns(names.iter().map(String::as_str))
 }
 
 #[cfg(test)]

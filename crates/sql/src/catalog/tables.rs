@@ -10,15 +10,16 @@ use anabranch_types::{
 };
 
 use super::{
-    Catalog, Check, ColumnDefault, ForeignKey, ReferentialAction, Table,
-    names::{choose_name, join_columns, only_column},
+    Catalog, Check, ColumnDefault, ForeignKey, IndexDefinition, IndexPart, ReferentialAction,
+    Table,
+    names::{choose_name, index_columns_name, join_columns, only_column},
 };
 use crate::{
     diagnostic::Diagnostic,
     parse::{
         cursor::Name,
         declaration::{
-            ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
+            ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration, IndexKey,
             TableDeclaration,
         },
     },
@@ -107,6 +108,7 @@ impl Tables {
             checks: Vec::new(),
             primary_key_name: None,
             unique_constraints: Vec::new(),
+            indexes: Vec::new(),
             foreign_keys: Vec::new(),
         };
         let mut draft = Draft {
@@ -214,10 +216,25 @@ impl Tables {
             return Ok(());
         };
         let draft = &mut self.drafts[number];
-        if draft.has_dropped(&declared.columns) {
+        if draft.has_dropped(&declared) {
             return Ok(());
         }
-        let columns = draft.key_columns(&declared.columns, None)?;
+        let mut parts = Vec::new();
+        for part in &declared.parts {
+            parts.push(match part {
+                IndexKey::Column(name) => {
+                    let columns = draft.key_columns(std::slice::from_ref(name), None)?;
+                    IndexPart::Column(columns[0])
+                }
+                IndexKey::Expression(expression, span, _) => {
+                    IndexPart::Expression(expression.clone(), *span)
+                }
+            });
+        }
+        if parts.len() > KEY_COLUMNS_MAX {
+            let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
+            return Err(Diagnostic::new("54011", message, declared.span));
+        }
         let name = match &declared.name {
             Some(name) if declared.if_not_exists && self.relations.0.contains(&name.text) => {
                 return Ok(());
@@ -230,7 +247,7 @@ impl Tables {
                 name.text.clone()
             }
             None => {
-                let joined = join_columns(declared.columns.iter().map(|name| name.text.as_str()));
+                let joined = index_columns_name(&declared.parts);
                 let name = choose_name(&draft.schema.name, &joined, "idx", |name| {
                     self.relations.0.contains(name)
                 });
@@ -238,7 +255,12 @@ impl Tables {
                 name
             }
         };
-        draft.push_index(name, columns, declared.unique, declared.span)
+        let definition = IndexDefinition {
+            parts,
+            predicate: declared.predicate,
+        };
+        let columns = draft.index_columns(&definition, declared.span);
+        draft.push_index(name, columns, definition, declared.unique, declared.span)
     }
 
     fn foreign_key(
@@ -364,6 +386,7 @@ impl Draft {
             name: column.name.text,
             data_type: column.declared.data_type,
             nullable: !column.not_null,
+            is_hidden: false,
         });
         self.table.defaults.push(column.default);
     }
@@ -408,7 +431,8 @@ impl Draft {
                     return Ok(());
                 }
                 let name = self.constraint_name(name.as_ref(), &joined, "key", Some(relations))?;
-                self.push_index(name, columns, true, span)?;
+                let definition = IndexDefinition::plain(&columns);
+                self.push_index(name, columns, definition, true, span)?;
                 let made = self.schema.indexes.last().map(|index| index.id);
                 self.table.unique_constraints.extend(made);
                 Ok(())
@@ -518,7 +542,7 @@ impl Draft {
     ) -> Result<ColumnIndex, Diagnostic> {
         let position = self
             .schema
-            .columns
+            .visible_columns()
             .iter()
             .position(|column| column.name == name.text);
         if let Some(position) = position.and_then(|position| u16::try_from(position).ok()) {
@@ -549,12 +573,14 @@ impl Draft {
         &mut self,
         name: String,
         columns: Vec<ColumnIndex>,
+        definition: IndexDefinition,
         unique: bool,
         span: Span,
     ) -> Result<(), Diagnostic> {
         let Ok(number) = u16::try_from(self.schema.indexes.len()) else {
             return Err(Diagnostic::new("54000", "too many indexes", span));
         };
+        self.table.indexes.push(definition);
         self.schema.indexes.push(IndexSchema {
             id: IndexId(number),
             name,

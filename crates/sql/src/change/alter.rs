@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{
     apply::{Changer, ObjectName, RenamedColumn},
     declared::{
-        ColumnValues, DeclaredDefault, DeclaredForeignKey, DeclaredTable, DeclaredText, Relation,
-        Test,
+        ColumnValues, DeclaredDefault, DeclaredForeignKey, DeclaredPart, DeclaredTable,
+        DeclaredText, Relation, Test,
     },
     dependents::Dropped,
     dropping::object_words,
@@ -144,6 +144,7 @@ impl Changer<'_> {
                     return Err(ChangeError::new("42701", message));
                 }
                 self.push_column(table, column)?;
+                self.check_generated(table)?;
                 constraints.extend(own_constraints.iter().map(|of| (of, Test::Due)));
                 Ok(())
             }
@@ -283,6 +284,23 @@ impl Changer<'_> {
             );
             return Err(ChangeError::new("55000", message));
         }
+        let of_expressions = found
+            .parts
+            .iter()
+            .any(|part| matches!(part, DeclaredPart::Expression(_)));
+        let unfit = match (of_expressions, &found.predicate) {
+            (true, _) if found.unique => Some("contains expressions"),
+            (_, Some(_)) if found.unique => Some("is a partial index"),
+            _ => None,
+        };
+        if let Some(unfit) = unfit {
+            let message = match unfit {
+                "is a partial index" => format!("\"{}\" {unfit}", index.text),
+                _ => format!("index \"{}\" {unfit}", index.text),
+            };
+            return Err(ChangeError::new("42809", message)
+                .detail("Cannot create a primary key or unique constraint using such an index."));
+        }
         if !found.unique {
             let message = format!("\"{}\" is not a unique index", index.text);
             return Err(ChangeError::new("42809", message)
@@ -308,7 +326,7 @@ impl Changer<'_> {
         let name = name.map_or(&index.text, |name| &name.text).clone();
         let own = &mut self.declared.tables[table];
         if primary {
-            let columns = own.indexes.remove(number).columns;
+            let columns = own.indexes.remove(number).columns().unwrap_or_default();
             for column in &mut own.columns {
                 column.not_null |= columns.contains(&column.name);
             }
@@ -370,7 +388,7 @@ impl Changer<'_> {
         {
             table.primary_key = None;
         }
-        table.indexes.retain(|index| !index.columns.contains(name));
+        table.indexes.retain(|index| !index.names(name));
         table
             .checks
             .retain(|check| !names_column(&check.condition, name));
@@ -531,7 +549,7 @@ impl Changer<'_> {
             }
         }
         for index in &mut own.indexes {
-            if index.columns.contains(&name.text) {
+            if index.names(&name.text) {
                 index.test = Test::Due;
             }
         }
@@ -793,9 +811,12 @@ impl Changer<'_> {
         if let Some(key) = &mut own.primary_key {
             follow(&mut key.columns);
         }
-        own.indexes
-            .iter_mut()
-            .for_each(|index| follow(&mut index.columns));
+        for part in own.indexes.iter_mut().flat_map(|index| &mut index.parts) {
+            match part {
+                DeclaredPart::Column(of) if *of == name.text => of.clone_from(&to.text),
+                _ => {}
+            }
+        }
         for expression in own.row_expressions() {
             *expression = rename::columns(expression, &name.text, &to.text);
         }

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 
 use anabranch_types::{ColumnIndex, DataType, SequenceId, TableId, TableSchema};
 
-use super::rename::names_column;
 use crate::{
     catalog::{
-        Catalog, ColumnDefault, Deferrability, ReferentialAction, RoutineKind,
+        Catalog, ColumnDefault, Deferrability, IndexPart, ReferentialAction, RoutineKind,
         names::{choose_name, implied_sequences},
     },
     parse::{Lexeme, lexemes},
@@ -154,10 +153,34 @@ pub(super) struct DeclaredForeignKey {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DeclaredIndex {
     pub(super) name: String,
-    pub(super) columns: Vec<String>,
+    pub(super) parts: Vec<DeclaredPart>,
+    /// The condition of a partial index.
+    pub(super) predicate: Option<String>,
     pub(super) unique: bool,
     pub(super) is_constraint: bool,
     pub(super) test: Test,
+}
+
+/// A part of the key of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum DeclaredPart {
+    Column(String),
+    /// An expression, in parentheses.
+    Expression(String),
+}
+
+impl DeclaredIndex {
+    /// Its columns, if it is of columns alone and of all rows.
+    pub(super) fn columns(&self) -> Option<Vec<String>> {
+        let column = |part: &DeclaredPart| match part {
+            DeclaredPart::Column(name) => Some(name.clone()),
+            DeclaredPart::Expression(_) => None,
+        };
+        match self.predicate {
+            None => self.parts.iter().map(column).collect(),
+            Some(_) => None,
+        }
+    }
 }
 
 /// Whether existing rows have to be tested.
@@ -311,7 +334,8 @@ impl DeclaredTable {
     fn of(catalog: &Catalog, number: usize) -> DeclaredTable {
         let (schema, table) = (&catalog.schema.tables[number], &catalog.tables[number]);
         let file = |span: Span| &catalog.files[usize::from(span.file)];
-        let columns = schema.columns.iter().zip(&table.defaults).enumerate();
+        let visible = schema.visible_columns().iter();
+        let columns = visible.zip(&table.defaults).enumerate();
         let columns = columns.map(|(place, (column, default))| DeclaredColumn {
             name: column.name.clone(),
             data_type: column.data_type.clone(),
@@ -337,9 +361,26 @@ impl DeclaredTable {
                 test: Test::Passed,
             }
         });
-        let indexes = schema.indexes.iter().map(|index| DeclaredIndex {
+        let indexes = schema.indexes.iter().zip(&table.indexes);
+        let indexes = indexes.map(|(index, definition)| DeclaredIndex {
             name: index.name.clone(),
-            columns: names(schema, &index.columns),
+            parts: definition
+                .parts
+                .iter()
+                .map(|part| match part {
+                    IndexPart::Column(column) => {
+                        DeclaredPart::Column(schema.columns[column.index()].name.clone())
+                    }
+                    IndexPart::Expression(_, span) => {
+                        let text = one_line(file(*span).slice(*span));
+                        DeclaredPart::Expression(format!("({text})"))
+                    }
+                })
+                .collect(),
+            predicate: definition
+                .predicate
+                .as_ref()
+                .map(|(_, span)| one_line(file(*span).slice(*span))),
             unique: index.unique,
             is_constraint: table.unique_constraints.contains(&index.id),
             test: Test::Passed,
@@ -363,18 +404,7 @@ impl DeclaredTable {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The generated columns that are computed from a column.
-    pub(super) fn computed_from<'t>(
-        &'t self,
-        column: &'t str,
-    ) -> impl Iterator<Item = &'t DeclaredColumn> {
-        self.columns.iter().filter(move |of| match &of.default {
-            DeclaredDefault::Computed(expression) => names_column(expression, column),
-            _ => false,
-        })
-    }
-
-    /// Its expressions over a row, to be changed: those of checks and of generated columns.
+    /// Its expressions over a row, to be changed: those of checks, generated columns and indexes.
     pub(super) fn row_expressions(&mut self) -> impl Iterator<Item = &mut String> {
         let checks = self.checks.iter_mut().map(|check| &mut check.condition);
         let computed = self
@@ -384,7 +414,14 @@ impl DeclaredTable {
                 DeclaredDefault::Computed(expression) => Some(expression),
                 _ => None,
             });
-        checks.chain(computed)
+        let indexes = self.indexes.iter_mut().flat_map(|index| {
+            let parts = index.parts.iter_mut().filter_map(|part| match part {
+                DeclaredPart::Expression(expression) => Some(expression),
+                DeclaredPart::Column(_) => None,
+            });
+            parts.chain(&mut index.predicate)
+        });
+        checks.chain(computed).chain(indexes)
     }
 
     /// The name of the key that a foreign key to these columns refers to.
@@ -398,7 +435,8 @@ impl DeclaredTable {
             return Some(&key.name);
         }
         let mut unique = self.indexes.iter().filter(|index| index.unique);
-        let found = unique.find(|index| is_same(&index.columns))?;
+        let is_key = |index: &DeclaredIndex| index.columns().is_some_and(|of| is_same(&of));
+        let found = unique.find(|index| is_key(index))?;
         Some(&found.name)
     }
 
@@ -474,7 +512,7 @@ pub(super) fn check_condition(file: &SourceFile, span: Span) -> String {
 }
 
 /// An expression's text; comments that end with their line must not swallow what is printed behind it.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     match text.contains("--") {
         true => format!("{text}\n"),
         false => text.to_owned(),

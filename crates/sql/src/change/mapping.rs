@@ -11,13 +11,13 @@ use super::{
     error::{Change, ChangeError},
 };
 use crate::{
+    bind::computed::Computed,
     bind::{
         Bind, Binder, NoVariables,
         convert::{Context, exists},
         scope::Scope,
     },
     catalog::{Catalog, plain_type},
-    computed::Computed,
     constraint::default_of,
     expression::{Budget, EvaluationContext, Expression, Frame, Source},
     parse::{
@@ -127,9 +127,13 @@ impl RowMapping {
             is_same &= stays;
             values.push(value);
         }
+        is_same &= hidden(old, from) == hidden(new, to);
         if is_same {
             return Ok(None);
         }
+        let is_hidden = |of: &&Computed| after.columns[of.column.index()].is_hidden;
+        let hidden = computed.iter().filter(is_hidden);
+        values.extend(hidden.map(|of| NewValue::Generated(of.expression.clone())));
         let uniques = values.iter().map(|value| match value {
             NewValue::Kept(_) | NewValue::Generated(_) => 0,
             NewValue::Computed(expression) => expression.uniques(),
@@ -226,6 +230,17 @@ impl RowMapping {
         }
         Key::from_bytes(&(context.unique)().to_be_bytes())
     }
+}
+
+/// The values of a table's hidden columns, in order.
+fn hidden(catalog: &Catalog, table: TableId) -> Vec<Expression> {
+    let columns = &catalog.schema.table(table).columns;
+    // What does not bind is reported when the application is compiled.
+    let computed = Computed::of(catalog, table).unwrap_or_default();
+    let hidden = computed
+        .into_iter()
+        .filter(|of| columns[of.column.index()].is_hidden);
+    hidden.map(|of| of.expression).collect()
 }
 
 /// The key that some columns of a row make.

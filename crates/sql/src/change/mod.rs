@@ -193,7 +193,7 @@ impl Application {
             let to = TableId(number as u16);
             let mut of = TableChange {
                 from: declared.from,
-                columns: vec![None; declared.columns.len()],
+                columns: vec![None; new.schema.table(to).columns.len()],
                 rows: TableRows::Same,
                 verifier: None,
                 reindexed: false,
@@ -203,7 +203,9 @@ impl Application {
                     ColumnValues::Old(old) | ColumnValues::Using(old, _) => Some(*old),
                     ColumnValues::New(_) => None,
                 });
-                of.columns = columns.collect();
+                let hidden = std::iter::repeat(None);
+                let count = of.columns.len();
+                of.columns = columns.chain(hidden).take(count).collect();
                 if let Some(mapping) = RowMapping::new(old, new, declared, (from, to))? {
                     of.rows = TableRows::Mapped(mapping);
                     rewritten.insert(to);

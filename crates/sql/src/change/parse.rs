@@ -139,7 +139,7 @@ fn declared(found: Declaration) -> Parsed<Option<(ChangeKind, &'static str)>> {
     Ok(Some(match found {
         Declaration::Table(table) => (ChangeKind::CreateTable(table), "CREATE TABLE"),
         Declaration::Type(declared) => (ChangeKind::CreateType(declared), "CREATE TYPE"),
-        Declaration::Index(index) => (ChangeKind::CreateIndex(index), "CREATE INDEX"),
+        Declaration::Index(index) => (ChangeKind::CreateIndex(Box::new(index)), "CREATE INDEX"),
         Declaration::View(view) => {
             let kind = ChangeKind::CreateView {
                 name: view.name,

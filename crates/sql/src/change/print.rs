@@ -7,7 +7,8 @@ use anabranch_types::DataType;
 
 use super::{
     declared::{
-        Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredTable, DeclaredText,
+        Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredPart, DeclaredTable,
+        DeclaredText,
     },
     unresolved,
 };
@@ -166,9 +167,19 @@ fn indexes(declared: &Declared, printed: &mut Printed) {
         for index in table.indexes.iter().filter(|index| !index.is_constraint) {
             let unique = if index.unique { "UNIQUE " } else { "" };
             let (name, on) = (quoted(&index.name), quoted(&table.name));
-            let columns = list(&index.columns);
+            let parts = index.parts.iter().map(|part| match part {
+                DeclaredPart::Column(name) => quoted(name),
+                DeclaredPart::Expression(expression) => expression.clone(),
+            });
+            let parts = parts.collect::<Vec<_>>().join(", ");
+            let predicate = match &index.predicate {
+                Some(condition) => format!(" WHERE {condition}"),
+                None => String::new(),
+            };
             printed.object(PrintedObject::Table(number), |text| {
-                text.push_str(&format!("CREATE {unique}INDEX {name} ON {on} {columns}"));
+                text.push_str(&format!(
+                    "CREATE {unique}INDEX {name} ON {on} ({parts}){predicate}"
+                ));
             });
         }
     }
@@ -257,7 +268,8 @@ fn create_table(table: &DeclaredTable, text: &mut String) {
         parts.push(format!("CONSTRAINT {name} PRIMARY KEY {columns}"));
     }
     for index in table.indexes.iter().filter(|index| index.is_constraint) {
-        let (name, columns) = (quoted(&index.name), list(&index.columns));
+        let columns = list(&index.columns().unwrap_or_default());
+        let name = quoted(&index.name);
         parts.push(format!("CONSTRAINT {name} UNIQUE {columns}"));
     }
     for check in &table.checks {

@@ -1,6 +1,8 @@
 //! Names in the texts of expressions and views: whether they are there, and renames.
 
-use super::declared::Relation;
+use super::declared::{
+    DeclaredColumn, DeclaredDefault, DeclaredIndex, DeclaredPart, DeclaredTable, Relation,
+};
 use crate::{
     parse::{Lexeme, LexemeKind, lexemes, sequence::relation_name},
     source::{SourceFile, Span},
@@ -141,6 +143,30 @@ pub(super) fn names_column(expression: &str, column: &str) -> bool {
     let file = SourceFile::new("expression", expression);
     let words = lexemes(&file, whole(expression));
     (0..words.len()).any(|at| is_column(&words, at, column))
+}
+
+impl DeclaredTable {
+    /// The generated columns that are computed from a column.
+    pub(super) fn computed_from<'t>(
+        &'t self,
+        column: &'t str,
+    ) -> impl Iterator<Item = &'t DeclaredColumn> {
+        self.columns.iter().filter(move |of| match &of.default {
+            DeclaredDefault::Computed(expression) => names_column(expression, column),
+            _ => false,
+        })
+    }
+}
+
+impl DeclaredIndex {
+    /// Whether it is of this column, or computed from it.
+    pub(super) fn names(&self, column: &str) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| match part {
+            DeclaredPart::Column(name) => name == column,
+            DeclaredPart::Expression(expression) => names_column(expression, column),
+        }) || self.predicate.iter().any(|of| names_column(of, column))
+    }
 }
 
 /// The place of a whole text.

@@ -42,7 +42,7 @@ impl ChangeStatement {
 #[derive(Clone, Debug)]
 pub(crate) enum ChangeKind {
     CreateTable(TableDeclaration),
-    CreateIndex(IndexDeclaration),
+    CreateIndex(Box<IndexDeclaration>),
     CreateSequence(SequenceDeclaration),
     CreateType(EnumDeclaration),
     /// ALTER TYPE … ADD VALUE.

@@ -1,30 +1,36 @@
 //! CREATE TABLE, CREATE INDEX and TRUNCATE.
 
 use super::{
+    SCHEMA_FILE,
     apply::{Changer, ObjectName, no_relation},
     declared::{
-        ColumnValues, DeclaredCheck, DeclaredColumn, DeclaredDefault, DeclaredForeignKey,
-        DeclaredIndex, DeclaredKey, DeclaredTable, Relation, Test, check_condition,
+        ColumnValues, Declared, DeclaredCheck, DeclaredColumn, DeclaredDefault, DeclaredForeignKey,
+        DeclaredIndex, DeclaredKey, DeclaredPart, DeclaredTable, Relation, Test, check_condition,
+        one_line,
     },
     error::{Change, ChangeError, Notice},
     mapping,
+    print::print,
 };
-use anabranch_types::DataType;
+use anabranch_types::{DataType, TableId};
 
 use crate::{
+    bind::computed::{Computed, bound_part, bound_predicate},
     bind::convert::{Context, exists},
     catalog::{
-        names::{choose_name, join_columns, only_column},
+        load,
+        names::{choose_name, index_columns_name, join_columns, only_column},
         plain_type,
         tables::family,
     },
     parse::{
         cursor::Name,
         declaration::{
-            ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
+            ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration, IndexKey,
             TableDeclaration,
         },
     },
+    source::{SourceFile, Span},
 };
 
 impl Changer<'_> {
@@ -50,6 +56,7 @@ impl Changer<'_> {
         for column in &declaration.columns {
             self.push_column(table, column)?;
         }
+        self.check_generated(table)?;
         self.constrain_all(table, &declaration.constraints, Test::Passed)
     }
 
@@ -65,6 +72,62 @@ impl Changer<'_> {
             default: default.clone(),
             values: ColumnValues::New(default),
         });
+        Ok(())
+    }
+
+    /// Whether a table can have its generated columns. PostgreSQL says so before it looks at constraints.
+    pub(super) fn check_generated(&self, table: usize) -> Change<()> {
+        let own = &self.declared.tables[table];
+        let is_generated =
+            |column: &&DeclaredColumn| matches!(column.default, DeclaredDefault::Computed(_));
+        if !own.columns.iter().any(|column| is_generated(&column)) {
+            return Ok(());
+        }
+        let mut alone = DeclaredTable {
+            primary_key: None,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            indexes: Vec::new(),
+            ..own.clone()
+        };
+        for column in &mut alone.columns {
+            if !is_generated(&&*column) {
+                column.default = DeclaredDefault::Null;
+            }
+        }
+        let declared = Declared {
+            types: self.declared.types.clone(),
+            tables: vec![alone],
+            ..Declared::default()
+        };
+        let of_text = |problems: Vec<crate::Diagnostic>| match problems.first() {
+            Some(problem) => ChangeError::of_text(problem),
+            None => ChangeError::new("XX000", "the changed schema cannot be read"),
+        };
+        let text = print(&declared).text;
+        let catalog = load(vec![SourceFile::new(SCHEMA_FILE, text)]).map_err(of_text)?;
+        let computed = Computed::of(&catalog, TableId(0));
+        computed.map(|_| ()).map_err(of_text)
+    }
+
+    /// Whether an index can have its expressions and its condition.
+    fn check_parts(&self, table: usize, declaration: &IndexDeclaration) -> Change<()> {
+        let Some(table) = self.declared.tables[table].from else {
+            return Ok(());
+        };
+        let refused = |problem: crate::Diagnostic| match problem.code {
+            // PostgreSQL tells no place.
+            "42P17" => ChangeError::of_text(&problem),
+            _ => ChangeError::from(problem),
+        };
+        if let Some((condition, span)) = &declaration.predicate {
+            bound_predicate(self.catalog, table, condition, *span).map_err(refused)?;
+        }
+        for part in &declaration.parts {
+            if let IndexKey::Expression(expression, span, _) = part {
+                bound_part(self.catalog, table, expression, *span).map_err(refused)?;
+            }
+        }
         Ok(())
     }
 
@@ -151,7 +214,10 @@ impl Changer<'_> {
                 let mut indexes = own.indexes.iter();
                 if given.is_none()
                     && is_new
-                    && (is_key || indexes.any(|index| index.unique && index.columns == columns))
+                    && (is_key
+                        || indexes.any(|index| {
+                            index.unique && index.columns().as_ref() == Some(&columns)
+                        }))
                 {
                     // As in PostgreSQL, a key that CREATE TABLE declares twice is one.
                     return Ok(());
@@ -159,7 +225,8 @@ impl Changer<'_> {
                 let name = self.constraint_name(table, given, &joined, "key", true)?;
                 self.declared.tables[table].indexes.push(DeclaredIndex {
                     name,
-                    columns,
+                    parts: columns.into_iter().map(DeclaredPart::Column).collect(),
+                    predicate: None,
                     unique: true,
                     is_constraint: true,
                     test,
@@ -375,8 +442,12 @@ impl Changer<'_> {
             }
             None => return Err(no_relation(on)),
         };
+        self.check_parts(table, declaration)?;
         let own = &self.declared.tables[table];
-        for column in &declaration.columns {
+        for part in &declaration.parts {
+            let IndexKey::Column(column) = part else {
+                continue;
+            };
             if own.column(&column.text).is_none() {
                 let message = format!("column \"{}\" does not exist", column.text);
                 return Err(ChangeError::new("42703", message));
@@ -388,11 +459,19 @@ impl Changer<'_> {
             return Ok(());
         }
         let own = &self.declared.tables[table];
-        let columns: Vec<String> = declaration.columns.iter().map(|c| c.text.clone()).collect();
+        let text = |span: &Span| one_line(self.file.slice(*span));
+        let parts = declaration.parts.iter().map(|part| match part {
+            IndexKey::Column(name) => DeclaredPart::Column(name.text.clone()),
+            IndexKey::Expression(_, span, _) => {
+                DeclaredPart::Expression(format!("({})", text(span)))
+            }
+        });
+        let parts: Vec<DeclaredPart> = parts.collect();
+        let predicate = declaration.predicate.as_ref().map(|(_, span)| text(span));
         let name = match &declaration.name {
             Some(name) => name.text.clone(),
             None => {
-                let joined = join_columns(columns.iter().map(String::as_str));
+                let joined = index_columns_name(&declaration.parts);
                 choose_name(&own.name, &joined, "idx", |name| {
                     self.declared.relation(name).is_some()
                 })
@@ -402,7 +481,8 @@ impl Changer<'_> {
         self.concerned.insert(ObjectName::Table(table.name.clone()));
         table.indexes.push(DeclaredIndex {
             name,
-            columns,
+            parts,
+            predicate,
             unique: declaration.unique,
             is_constraint: false,
             test: Test::Due,

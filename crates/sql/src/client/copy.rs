@@ -97,7 +97,8 @@ impl Application {
         };
         let schema = catalog.schema.table(table.id);
         let mut columns: Vec<(String, DataType)> = Vec::new();
-        let all: Vec<String> = schema.columns.iter().map(|of| of.name.clone()).collect();
+        let columns_there = schema.visible_columns().iter();
+        let all: Vec<String> = columns_there.map(|of| of.name.clone()).collect();
         let is_generated =
             |place: usize| matches!(table.defaults[place], ColumnDefault::Computed(..));
         let implied = (0..all.len()).filter(|place| !is_generated(*place));

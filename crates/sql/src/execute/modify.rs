@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     TransactionError,
-    computed::Computed,
+    bind::computed::Computed,
     expression::{
         Batch, Failure, Frame, Source,
         budget::bytes,

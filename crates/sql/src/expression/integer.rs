@@ -497,6 +497,7 @@ mod tests {
             name: String::new(),
             data_type,
             nullable,
+            is_hidden: false,
         });
         let columns: Vec<ColumnSchema> = columns.collect();
         TableSchema {

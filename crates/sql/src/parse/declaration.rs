@@ -173,13 +173,34 @@ pub(crate) struct ExpressionDropped {
     pub(crate) if_exists: bool,
 }
 
+/// A part of the key of a `CREATE INDEX`.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
+#[derive(Clone, Debug)]
+pub(crate) enum IndexKey {
+    Column(Name),
+    /// An expression, with its place and the name that PostgreSQL gives it.
+    Expression(ast::Expr, Span, String),
+}
+
+impl IndexKey {
+    /// Its name in the default name of an index.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            IndexKey::Column(name) => &name.text,
+            IndexKey::Expression(_, _, name) => name,
+        }
+    }
+}
+
 /// `CREATE INDEX`.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexDeclaration {
     pub(crate) name: Option<Name>,
     pub(crate) if_not_exists: bool,
     pub(crate) table: Name,
-    pub(crate) columns: Vec<Name>,
+    pub(crate) parts: Vec<IndexKey>,
+    /// The condition of a partial index, with its place.
+    pub(crate) predicate: Option<(ast::Expr, Span)>,
     pub(crate) unique: bool,
     pub(crate) span: Span,
 }

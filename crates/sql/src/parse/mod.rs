@@ -19,6 +19,7 @@ mod error_location;
 pub(crate) mod keyword;
 mod lexeme;
 pub(crate) mod lexer;
+pub(crate) mod output;
 mod plpgsql;
 mod precedence;
 pub(crate) mod routine;
@@ -35,7 +36,7 @@ mod type_name;
 pub use data_type::resolve_data_type;
 pub(crate) use data_type::{cast_type, resolve_statement_type, resolve_written_type};
 pub use lexeme::{Lexeme, LexemeKind, lexemes};
-pub(crate) use tree::OVERRIDES;
+pub(crate) use tree::{OVERRIDES, conflict_parts};
 
 use sqlparser::ast;
 

@@ -1,15 +1,16 @@
 //! Parses `CREATE TABLE`, `ALTER TABLE … ADD constraint` and `CREATE INDEX`.
 
 use anabranch_types::DataType;
-use sqlparser::tokenizer::Token as Kind;
+use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::{
     cursor::{Cursor, Name, Parsed},
     data_type::{self, Declared},
     declaration::{
-        ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
+        ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration, IndexKey,
         TableDeclaration,
     },
+    output::{fold, output_name},
     sequence,
 };
 use crate::{
@@ -554,9 +555,9 @@ pub(crate) fn create_index(
             .help("leave USING out: indexes are ordered"));
     }
     cursor.expect(&Kind::LParen)?;
-    let mut columns = vec![index_column(cursor)?];
+    let mut parts = vec![index_part(cursor)?];
     while cursor.eat(&Kind::Comma) {
-        columns.push(index_column(cursor)?);
+        parts.push(index_part(cursor)?);
     }
     cursor.expect(&Kind::RParen)?;
     nulls_distinct(cursor)?;
@@ -573,31 +574,48 @@ pub(crate) fn create_index(
         name,
         if_not_exists,
         table,
-        columns,
+        parts,
+        predicate: None,
         unique,
         span: cursor.since(start),
     })
 }
 
-/// A column of an index. DESC and NULLS are ignored: an index only speeds queries up, and results are sorted where a
-/// query has ORDER BY. So are the operator classes of patterns: text is ordered by its bytes, as in collation "C".
-fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
-    let start = cursor.span();
-    let is_expression = cursor.at(&Kind::LParen)
-        || cursor
-            .peek_at(1)
-            .is_some_and(|token| token.kind == Kind::LParen);
-    if is_expression {
-        let inside = cursor.take_until(|at| at.at(&Kind::Comma));
-        let span = inside
-            .tokens_left()
-            .last()
-            .map_or(start, |last| start.to(last.span));
-        return Err(
-            Diagnostic::unsupported("an index on an expression", span).help("index plain columns")
-        );
-    }
-    let name = cursor.name("a column name")?;
+/// A part of the key of an index. DESC and NULLS are ignored: an index only speeds queries up, and results are sorted where
+/// a query has ORDER BY. So are the operator classes of patterns: text is ordered by its bytes, as in collation "C".
+fn index_part(cursor: &mut Cursor<'_>) -> Parsed<IndexKey> {
+    let mut behind = *cursor;
+    let is_call = behind.next().is_some() && {
+        while behind.eat(&Kind::Period) {
+            behind.next();
+        }
+        behind.at(&Kind::LParen)
+    };
+    let part = if cursor.at(&Kind::LParen) {
+        let inside = cursor.parenthesised()?;
+        let place = inside.whole_span();
+        let tree = inside.expression()?;
+        match &tree {
+            // As in PostgreSQL, a column in parentheses is a column.
+            ast::Expr::Identifier(name) => IndexKey::Column(Name {
+                text: fold(name),
+                span: place,
+            }),
+            _ => {
+                let name = index_name(&tree);
+                IndexKey::Expression(tree, place, name)
+            }
+        }
+    } else if is_call {
+        behind.parenthesised()?;
+        let call = cursor.take(cursor.left() - behind.left());
+        let place = call.whole_span();
+        let tree = call.expression()?;
+        let name = index_name(&tree);
+        IndexKey::Expression(tree, place, name)
+    } else {
+        IndexKey::Column(cursor.name("a column name")?)
+    };
     if cursor.eat_word("collate") {
         collation(cursor)?;
     }
@@ -609,9 +627,20 @@ fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
         cursor.expect_words(&["last"])?;
     }
     if !(cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done()) {
+        if !matches!(cursor.peek().map(|token| &token.kind), Some(Kind::Word(_))) {
+            return Err(cursor.syntax_error());
+        }
         return Err(unsupported(cursor, "an operator class or index option").help("leave it out"));
     }
-    Ok(name)
+    Ok(part)
+}
+
+/// The name that PostgreSQL gives an expression in the default name of an index.
+pub(crate) fn index_name(tree: &ast::Expr) -> String {
+    match output_name(tree).as_str() {
+        "?column?" => "expr".to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 /// The operator classes that order as indexes do here.

@@ -28,6 +28,46 @@ const OVERRIDING: [&str; 3] = ["overriding", "system", "value"];
 /// The mark of an INSERT with OVERRIDING SYSTEM VALUE.
 pub(crate) const OVERRIDES: ast::MysqlInsertPriority = ast::MysqlInsertPriority::HighPriority;
 
+/// The mark of a list of expressions in an INSERT that is the target of its ON CONFLICT: its condition, if it has one, then
+/// its elements. No text gives this name.
+fn mark(has_condition: bool) -> ast::Expr {
+    let name = if has_condition { "where" } else { "" };
+    ast::Expr::Identifier(ast::Ident::with_quote('\'', name))
+}
+
+/// The elements and the condition of an ON CONFLICT that has more than columns.
+pub(crate) fn conflict_parts(insert: &ast::Insert) -> Option<(&[ast::Expr], Option<&ast::Expr>)> {
+    let list = insert.partitioned.as_ref()?;
+    let (first, parts) = list.split_first()?;
+    if *first == mark(true) {
+        let (condition, elements) = parts.split_first()?;
+        return Some((elements, Some(condition)));
+    }
+    (*first == mark(false)).then_some((parts, None))
+}
+
+/// A target of ON CONFLICT, to be parsed apart.
+struct ConflictTarget {
+    /// Its tokens.
+    range: std::ops::Range<usize>,
+    /// What stands there for `sqlparser`.
+    stand_in: Vec<Token>,
+    /// A [`mark`], the condition and the elements.
+    list: Vec<ast::Expr>,
+}
+
+/// The INSERT that a statement is.
+fn inserting(statement: &mut ast::Statement) -> Option<&mut ast::Insert> {
+    match statement {
+        ast::Statement::Insert(insert) => Some(insert),
+        ast::Statement::Query(query) => match &mut *query.body {
+            ast::SetExpr::Insert(ast::Statement::Insert(insert)) => Some(insert),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Where OVERRIDING SYSTEM VALUE stands in an INSERT, outside of brackets.
 fn overriding(tokens: &[Token]) -> Parsed<Option<usize>> {
     let begins = tokens.first();
@@ -94,6 +134,86 @@ impl Cursor<'_> {
     /// Parses the rest as one statement.
     pub(crate) fn statement(&self) -> Parsed<ast::Statement> {
         let tokens = self.tokens_left();
+        let Some(target) = self.conflict_target()? else {
+            return self.overriding_statement();
+        };
+        // `sqlparser` knows columns alone there. Its trees have a place for expressions of another dialect.
+        let mut others = tokens[..target.range.start].to_vec();
+        others.extend(target.stand_in);
+        others.extend_from_slice(&tokens[target.range.end..]);
+        let mut statement = self.over(&others).overriding_statement()?;
+        match inserting(&mut statement) {
+            Some(insert) if insert.on.is_some() => insert.partitioned = Some(target.list),
+            _ => return Err(self.over(&tokens[target.range.start..]).syntax_error()),
+        }
+        Ok(statement)
+    }
+
+    /// The target of an ON CONFLICT that has expressions or a condition.
+    fn conflict_target(&self) -> Parsed<Option<ConflictTarget>> {
+        let tokens = self.tokens_left();
+        let begins = tokens.first();
+        if !begins.is_some_and(|token| token.is_word("insert") || token.is_word("with")) {
+            return Ok(None);
+        }
+        let mut depth = 0_usize;
+        for at in 0..tokens.len() {
+            match tokens[at].kind {
+                Kind::LParen => depth += 1,
+                Kind::RParen => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let mut inside = self.over(&tokens[at..]);
+            if depth > 0 || !inside.eat_words(&["on", "conflict"]) || !inside.at(&Kind::LParen) {
+                continue;
+            }
+            let left = inside.left();
+            let mut listed = inside.parenthesised()?;
+            let mut elements = Vec::new();
+            loop {
+                let element = listed.take_until(|at| at.at(&Kind::Comma));
+                elements.push(element);
+                if !listed.eat(&Kind::Comma) {
+                    break;
+                }
+            }
+            let is_name = |element: &Cursor<'_>| matches!(element.tokens_left(), [token] if matches!(token.kind, Kind::Word(_)));
+            let condition = inside
+                .eat_word("where")
+                .then(|| inside.take_until(|at| at.at_word("do")));
+            if condition.is_none() && elements.iter().all(is_name) {
+                return Ok(None);
+            }
+            let mut list = vec![mark(condition.is_some())];
+            for part in condition.iter().chain(&elements) {
+                list.push(part.expression()?);
+            }
+            let start = at + 2;
+            let range = start..start + left - inside.left();
+            let named = tokens[range.clone()].iter();
+            let mut stand_in: Vec<Token> = named.take(2).cloned().collect();
+            if let [_, name] = &mut stand_in[..] {
+                name.kind = Kind::make_word("excluded", Some('"'));
+            }
+            let close = tokens[range.clone()].iter();
+            stand_in.extend(
+                close
+                    .rev()
+                    .find(|token| token.kind == Kind::RParen)
+                    .cloned(),
+            );
+            return Ok(Some(ConflictTarget {
+                range,
+                stand_in,
+                list,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Parses the rest as one statement, which may have OVERRIDING SYSTEM VALUE.
+    fn overriding_statement(&self) -> Parsed<ast::Statement> {
+        let tokens = self.tokens_left();
         let Some(at) = overriding(tokens)? else {
             return self.parse_all(|parser| parser.parse_statement());
         };
@@ -103,15 +223,7 @@ impl Cursor<'_> {
         let mut statement = self
             .over(&others)
             .parse_all(|parser| parser.parse_statement())?;
-        let insert = match &mut statement {
-            ast::Statement::Insert(insert) => Some(insert),
-            ast::Statement::Query(query) => match &mut *query.body {
-                ast::SetExpr::Insert(ast::Statement::Insert(insert)) => Some(insert),
-                _ => None,
-            },
-            _ => None,
-        };
-        match insert {
+        match inserting(&mut statement) {
             Some(insert) => insert.priority = Some(OVERRIDES),
             None => return Err(self.over(&tokens[at..]).syntax_error()),
         }

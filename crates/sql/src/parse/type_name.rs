@@ -104,7 +104,8 @@ fn reference(
             let Some(schema) = catalog.table_schema(table) else {
                 return missing("relation", "42P01", table);
             };
-            match schema.columns.iter().find(|found| found.name == *column) {
+            let mut columns = schema.visible_columns().iter();
+            match columns.find(|found| found.name == *column) {
                 Some(found) => TypeName::Data(found.data_type.clone()),
                 None => {
                     let message =
@@ -134,7 +135,7 @@ fn reference(
 fn row(catalog: &Catalog, table: &str) -> Option<TypeName> {
     let schema = catalog.table_schema(table)?;
     let columns = schema
-        .columns
+        .visible_columns()
         .iter()
         .map(|column| (column.name.clone(), column.data_type.clone()));
     Some(TypeName::Row(columns.collect()))

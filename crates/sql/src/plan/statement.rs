@@ -6,8 +6,8 @@ use anabranch_types::{ColumnIndex, IndexId, ProgramId, TableSchema};
 
 use super::{DeferredUpdate, OutputColumn, Query, Step, rows::RowPlan};
 use crate::{
+    bind::computed::Computed,
     bind::{RawAccess, term::RawTerm},
-    computed::Computed,
     expression::Expression,
     source::Span,
 };

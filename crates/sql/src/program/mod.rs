@@ -441,7 +441,7 @@ fn failing_row<'v>(
     values: impl Iterator<Item = Cow<'v, Value>>,
     zone: &TimeZone,
 ) -> String {
-    let shown = values.zip(&schema.columns).map(|(value, column)| {
+    let shown = values.zip(schema.visible_columns()).map(|(value, column)| {
         if value.is_null() {
             return "null".to_owned();
         }

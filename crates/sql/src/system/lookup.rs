@@ -128,6 +128,9 @@ impl System {
         let written = defaults
             .filter_map(|column| column.default.as_ref())
             .map(|default| &default.text);
+        let indexes = self.objects.indexes.iter();
+        let of_indexes = indexes.flat_map(|of| of.expressions.iter().chain(&of.predicate));
+        let written = written.chain(of_indexes);
         let known = written.into_iter().find(|written| written.full == text);
         match known {
             Some(written) if pretty => written.pretty.clone(),
@@ -377,7 +380,7 @@ fn definition(index: &Index, rest: &[Value]) -> String {
         [Value::Int(column), ..] if *column > 0 => usize::try_from(column - 1).ok(),
         _ => None,
     };
-    index.text(column, !is_true(rest))
+    index.text(column, is_true(rest))
 }
 
 /// The parts of a qualified name, each folded to lower case unless quoted.

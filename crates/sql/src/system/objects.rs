@@ -191,8 +191,14 @@ pub(crate) struct Index {
     /// Its table, as an OID.
     pub(crate) table: u32,
     pub(crate) table_name: String,
-    /// The places of its columns in the table, from 1, with their names and types.
+    /// The places of its columns in the table, from 1, with their names and types; an expression has place 0.
     pub(crate) columns: Vec<(i64, String, DataType)>,
+    /// Its columns and expressions as its declaration has them.
+    pub(crate) parts: Vec<Written>,
+    /// Its expressions, if it has some.
+    pub(crate) expressions: Option<Written>,
+    /// The condition of a partial index.
+    pub(crate) predicate: Option<Written>,
     pub(crate) unique: bool,
     pub(crate) primary: bool,
 }

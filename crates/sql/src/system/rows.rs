@@ -13,7 +13,7 @@ use super::{
     names::quoted,
     objects::{
         Column, Constraint, ConstraintKind, INFORMATION_SCHEMA, Index, OWNER, PG_CATALOG, PUBLIC,
-        Procedure, Relation, RelationKind, Sequence,
+        Procedure, Relation, RelationKind, Sequence, Written,
     },
     relations::{Definition, definitions, schema_of},
     types::{
@@ -79,7 +79,7 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
                             ("schemaname", "public".into()),
                             ("tablename", index.table_name.as_str().into()),
                             ("indexname", index.name.as_str().into()),
-                            ("indexdef", index.text(None, true).into()),
+                            ("indexdef", index.text(None, false).into()),
                         ],
                     )
                 })
@@ -500,32 +500,38 @@ fn index(of: &Definition, index: &Index) -> Vec<Cell> {
             ("indcollation", array(&index.columns, collation)),
             ("indclass", array(&index.columns, |_| Value::Int(0))),
             ("indoption", array(&index.columns, |_| Value::Int(0))),
+            (
+                "indexprs",
+                index.expressions.as_ref().map(|of| of.full.as_str()).into(),
+            ),
+            (
+                "indpred",
+                index.predicate.as_ref().map(|of| of.full.as_str()).into(),
+            ),
         ],
     )
 }
 
 impl Index {
-    /// Its declaration, or that of one of its columns.
-    pub(crate) fn text(&self, column: Option<usize>, with_schema: bool) -> String {
-        let quoted = |name: &String| quoted(name);
-        if let Some(column) = column {
-            return self
-                .columns
-                .get(column)
-                .map_or(String::new(), |(_, name, _)| quoted(name));
+    /// Its declaration, or that of one of its parts: with the schema and all parentheses, or `pretty`.
+    pub(crate) fn text(&self, part: Option<usize>, pretty: bool) -> String {
+        let said = |written: &Written| match pretty {
+            true => written.pretty.clone(),
+            false => written.full.clone(),
+        };
+        if let Some(part) = part {
+            return self.parts.get(part).map_or(String::new(), said);
         }
-        let columns: Vec<String> = self
-            .columns
-            .iter()
-            .map(|(_, name, _)| quoted(name))
-            .collect();
+        let parts: Vec<String> = self.parts.iter().map(said).collect();
         let unique = if self.unique { "UNIQUE " } else { "" };
-        let schema = if with_schema { "public." } else { "" };
+        let schema = if pretty { "" } else { "public." };
+        let predicate = self.predicate.as_ref().map(said);
+        let predicate = predicate.map_or(String::new(), |of| format!(" WHERE {of}"));
         format!(
-            "CREATE {unique}INDEX {} ON {schema}{} USING btree ({})",
+            "CREATE {unique}INDEX {} ON {schema}{} USING btree ({}){predicate}",
             quoted(&self.name),
             quoted(&self.table_name),
-            columns.join(", ")
+            parts.join(", ")
         )
     }
 }

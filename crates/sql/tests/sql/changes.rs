@@ -76,6 +76,11 @@ fn generated_columns_change_with_what_they_read() {
 }
 
 #[test]
+fn indexes_of_expressions_and_of_some_rows_change() {
+    check_script("indexes.sql");
+}
+
+#[test]
 fn types_are_created_and_dropped() {
     check_script("enums.sql");
 }

@@ -12,6 +12,7 @@ mod explain;
 mod functions;
 mod generated;
 mod incremental;
+mod indexes;
 mod joins;
 mod json;
 mod load;

@@ -22,6 +22,7 @@ fn pair() -> Schema {
         name: name.into(),
         data_type: DataType::Int8,
         nullable: false,
+        is_hidden: false,
     };
     let columns = vec![column("id"), column("left"), column("right")];
     Schema {

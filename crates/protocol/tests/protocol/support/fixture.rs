@@ -91,6 +91,7 @@ fn schema_with(item_indexes: Vec<IndexSchema>) -> Arc<Schema> {
                 name: name.to_string(),
                 data_type: data_type.clone(),
                 nullable: false,
+                is_hidden: false,
             })
             .collect();
         let layout = RowLayout::new(columns.iter().map(|c| (&c.data_type, c.nullable)));

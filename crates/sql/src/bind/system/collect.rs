@@ -4,13 +4,18 @@ use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema};
 
+use sqlparser::ast::Expr;
+
 use super::written::Writer;
 use crate::{
-    bind::{Binder, NoVariables, ViewVariables, scope::Scope},
+    bind::computed::bound_part,
+    bind::{Binder, NoVariables, ViewVariables, operator::peeled, scope::Scope},
     catalog::{
-        self, Catalog, ColumnDefault, ParameterMode, ReferentialAction, Returns, RoutineKind, Table,
+        self, Catalog, ColumnDefault, IndexDefinition, IndexPart, ParameterMode, ReferentialAction,
+        Returns, RoutineKind, Table, names::index_part_names,
     },
     expression::frame::column_index,
+    parse::{cursor::Name, declaration::IndexKey, table::index_name},
     source::Span,
     system::{
         names::quoted,
@@ -128,7 +133,8 @@ impl Collector<'_> {
         let id = self.table.id;
         let mut columns = Vec::new();
         let computed = self.catalog.generated_columns(id);
-        let described = self.schema.columns.iter().zip(&self.table.defaults);
+        let visible = self.schema.visible_columns().iter();
+        let described = visible.zip(&self.table.defaults);
         for ((column, default), at) in described.zip(0..) {
             let place = ColumnIndex(at);
             let identity = match default {
@@ -252,9 +258,10 @@ impl Collector<'_> {
                 ConstraintKind::PrimaryKey(oid),
                 text,
             );
-            self.index(name, &schema.primary_key, (oid, true, true));
+            let definition = IndexDefinition::plain(&schema.primary_key);
+            self.index(name, &definition, (oid, true, true));
         }
-        for index in &schema.indexes {
+        for (index, definition) in schema.indexes.iter().zip(&self.table.indexes) {
             let oid = index_oid(id, Some(index.id));
             if self.table.unique_constraints.contains(&index.id) {
                 let text = same(format!("UNIQUE ({})", listed(schema, &index.columns)));
@@ -265,21 +272,59 @@ impl Collector<'_> {
                     text,
                 );
             }
-            self.index(&index.name, &index.columns, (oid, index.unique, false));
+            self.index(&index.name, definition, (oid, index.unique, false));
         }
     }
 
     fn index(
         &mut self,
         name: &str,
-        columns: &[ColumnIndex],
+        definition: &IndexDefinition,
         (oid, unique, primary): (u32, bool, bool),
     ) {
-        let described = columns.iter().map(|at| {
-            let column = &self.schema.columns[at.index()];
-            (number(*at), column.name.clone(), column.data_type.clone())
+        let keys = definition.parts.iter().map(|part| match part {
+            IndexPart::Column(at) => {
+                let name = self.schema.columns[at.index()].name.clone();
+                let span = self.table.span;
+                IndexKey::Column(Name { text: name, span })
+            }
+            IndexPart::Expression(expression, span) => {
+                IndexKey::Expression(expression.clone(), *span, index_name(expression))
+            }
         });
-        let described: Vec<(i64, String, DataType)> = described.collect();
+        let names = index_part_names(&keys.collect::<Vec<_>>());
+        let mut described: Vec<(i64, String, DataType)> = Vec::new();
+        let mut parts = Vec::new();
+        let mut expressions: Vec<Written> = Vec::new();
+        for (part, name) in definition.parts.iter().zip(names) {
+            match part {
+                IndexPart::Column(at) => {
+                    let column = &self.schema.columns[at.index()];
+                    described.push((number(*at), name, column.data_type.clone()));
+                    parts.push(same(quoted(&column.name)));
+                }
+                IndexPart::Expression(syntax, span) => {
+                    let bound = bound_part(self.catalog, self.table.id, syntax, *span);
+                    let data_type = bound.map_or(DataType::Text, |(_, data_type)| data_type);
+                    described.push((0, name, data_type));
+                    parts.push(index_part(self.catalog, self.table.id, syntax, *span));
+                    let mut binder = self.binder(*span);
+                    expressions.push(Writer::new(&mut binder).stored(syntax));
+                }
+            }
+        }
+        let listed = |said: fn(&Written) -> &str| {
+            let all: Vec<&str> = expressions.iter().map(said).collect();
+            all.join(", ")
+        };
+        let expressions = (!expressions.is_empty()).then(|| Written {
+            full: listed(|of| &of.full),
+            pretty: listed(|of| &of.pretty),
+        });
+        let predicate = definition.predicate.as_ref().map(|(condition, span)| {
+            let mut binder = self.binder(*span);
+            Writer::new(&mut binder).stored(condition)
+        });
         let own = described
             .iter()
             .map(|(_, name, data_type)| Column::plain(name, data_type.clone()));
@@ -297,6 +342,9 @@ impl Collector<'_> {
             table: table_oid(self.table.id),
             table_name: self.table.name.clone(),
             columns: described,
+            parts,
+            expressions,
+            predicate,
             unique,
             primary,
         });
@@ -353,6 +401,42 @@ impl Collector<'_> {
             }));
             self.constraint(&key.name, &key.columns, kind, same(text));
         }
+    }
+}
+
+/// An expression of an index as its declaration has it: in parentheses, but for those of functions.
+pub(crate) fn index_part(
+    catalog: &Catalog,
+    table: TableId,
+    expression: &Expr,
+    place: Span,
+) -> Written {
+    let mut binder = Binder::new(catalog, &NoVariables, place);
+    binder.describes = true;
+    binder.stored = true;
+    binder.scopes.push(Scope {
+        clause: "index expressions",
+        ..Scope::default()
+    });
+    binder.row_source(table, None);
+    let written = Writer::new(&mut binder).stored(expression);
+    let is_call = matches!(
+        peeled(expression),
+        Expr::Function(_)
+            | Expr::Substring { .. }
+            | Expr::Trim { .. }
+            | Expr::Extract { .. }
+            | Expr::Overlay { .. }
+            | Expr::Position { .. }
+            | Expr::Ceil { .. }
+            | Expr::Floor { .. }
+    );
+    match is_call {
+        true => written,
+        false => Written {
+            full: format!("({})", written.full),
+            pretty: format!("({})", written.pretty),
+        },
     }
 }
 

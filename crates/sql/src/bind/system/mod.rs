@@ -9,6 +9,7 @@ mod function;
 mod series;
 mod written;
 
+pub(crate) use collect::index_part;
 pub(crate) use series::{field_name, moved};
 
 use std::sync::{Arc, LazyLock};

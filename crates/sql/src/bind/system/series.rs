@@ -43,7 +43,7 @@ pub(crate) fn moved(select: &ast::Select, is_nested: bool) -> Option<ast::Select
     for item in &select.projection {
         match item {
             SelectItem::UnnamedExpr(expression) => {
-                let name = super::super::output::output_name(expression);
+                let name = crate::parse::output::output_name(expression);
                 let changed = replaced(expression, &mut found)?;
                 items.push(match changed {
                     Some(Moved::Value(expr)) => SelectItem::ExprWithAlias {

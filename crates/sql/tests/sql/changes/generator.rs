@@ -97,7 +97,7 @@ impl Generator {
 
     fn column(&mut self, application: &Application, table: &str) -> String {
         let schema = application.catalog().table_schema(table);
-        let columns = schema.map_or(&[][..], |schema| &schema.columns);
+        let columns = schema.map_or(&[][..], |schema| schema.visible_columns());
         match columns.is_empty() || self.one_in(15) {
             true => self.pick(&COLUMNS).to_owned(),
             false => columns[self.below(columns.len())].name.clone(),
@@ -148,6 +148,14 @@ impl Generator {
         let mut text = format!("{column} {data_type}");
         if self.one_in(3) {
             text.push_str(&format!(" DEFAULT {}", self.pick(&values[..2])));
+        } else if self.one_in(6) {
+            let other = self.pick(&COLUMNS);
+            let value = match self.below(3) {
+                0 => other.to_owned(),
+                1 => format!("{other} IS NULL"),
+                _ => format!("coalesce({other}, {})", self.pick(&values[..2])),
+            };
+            text.push_str(&format!(" GENERATED ALWAYS AS ({value}) STORED"));
         }
         if self.one_in(4) {
             text.push_str(" NOT NULL");
@@ -208,14 +216,36 @@ impl Generator {
             1 => format!("{} ", self.pick(&["i0", "i1"])),
             _ => format!("IF NOT EXISTS {} ", self.pick(&["i0", "i1"])),
         };
-        let column = self.column(application, table);
-        format!("CREATE {unique}INDEX {name}ON {table} ({column})")
+        let mut parts = vec![self.column(application, table)];
+        while self.one_in(4) {
+            let column = self.column(application, table);
+            parts.push(match self.below(4) {
+                0 => column,
+                1 => format!("({column} IS NULL)"),
+                2 => format!("coalesce({column}, {column})"),
+                _ => format!("lower({column})"),
+            });
+        }
+        let parts = parts.split_off(self.below(parts.len()));
+        format!(
+            "CREATE {unique}INDEX {name}ON {table} ({})",
+            parts.join(", ")
+        )
     }
 
     fn insert(&mut self, application: &Application, table: &str) -> String {
         let schema = application.catalog().table_schema(table);
+        let declared = application.catalog().table_by_name(table);
+        let generated = declared.map_or(Vec::new(), |declared| {
+            application.catalog().generated_columns(declared.id)
+        });
         let mut values = Vec::new();
-        for column in schema.map_or(&[][..], |schema| &schema.columns) {
+        let columns = schema.map_or(&[][..], |schema| schema.visible_columns());
+        for (place, column) in columns.iter().enumerate() {
+            if generated.iter().any(|(of, _)| of.index() == place) && !self.one_in(12) {
+                values.push("DEFAULT");
+                continue;
+            }
             let shown = column.data_type.to_string();
             let named = TYPES.iter().find(|(name, _)| shown.starts_with(&name[..3]));
             let value = match (named, self.below(6)) {
@@ -283,7 +313,13 @@ impl Generator {
                 let (_, values) = self.pick(&TYPES);
                 format!("ALTER {column} SET DEFAULT {}", self.pick(&values[..2]))
             }
-            9 => format!("ALTER {column} DROP DEFAULT"),
+            9 => match self.one_in(3) {
+                true => {
+                    let exists = self.maybe(2, " IF EXISTS");
+                    format!("ALTER {column} DROP EXPRESSION{exists}")
+                }
+                false => format!("ALTER {column} DROP DEFAULT"),
+            },
             10 => {
                 let (exists, cascade) = (self.maybe(3, "IF EXISTS "), self.maybe(2, " CASCADE"));
                 let name = self.constraint(application, table);

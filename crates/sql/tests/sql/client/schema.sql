@@ -53,3 +53,4 @@ CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE TABLE guest (id integer PRIMARY KEY, feels mood NOT NULL DEFAULT 'ok', felt mood[]);
 CREATE TABLE goods (id integer PRIMARY KEY, name text NOT NULL, net numeric(10, 2),
     gross numeric(12, 2) GENERATED ALWAYS AS (net * 1.2) STORED, label text GENERATED ALWAYS AS (lower(name)) STORED);
+CREATE UNIQUE INDEX goods_by_label ON goods (lower(name));

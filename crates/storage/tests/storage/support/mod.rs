@@ -41,6 +41,7 @@ pub(crate) fn schema() -> Schema {
             name: name.into(),
             data_type,
             nullable,
+            is_hidden: false,
         })
         .into();
     let layout = RowLayout::new(columns.iter().map(|c| (&c.data_type, c.nullable)));

@@ -3,7 +3,13 @@
 use anabranch_types::DataType;
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
 
-use super::fold;
+/// An identifier in lower case unless quoted.
+pub(crate) fn fold(ident: &ast::Ident) -> String {
+    match ident.quote_style {
+        None => ident.value.to_lowercase(),
+        Some(_) => ident.value.clone(),
+    }
+}
 
 /// A name that an expression has, or takes from a part of it.
 struct Named {
@@ -31,7 +37,7 @@ fn named(expression: &Expr) -> Option<Named> {
         })
     };
     let of_type = |data_type: &ast::DataType| {
-        let resolved = crate::parse::cast_type(data_type)?;
+        let resolved = super::cast_type(data_type)?;
         weak(cast_name(&resolved))
     };
     match expression {

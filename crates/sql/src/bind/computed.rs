@@ -1,21 +1,24 @@
-//! Generated columns: `GENERATED ALWAYS AS (expression) STORED`.
+//! Generated columns: `GENERATED ALWAYS AS (expression) STORED`, and the hidden ones of indexes ([`crate::catalog`]).
 //!
-//! An INSERT computes them from its whole rows, in [`Computed::rows`]. An UPDATE, an ON CONFLICT DO UPDATE and a foreign
+//! An INSERT computes them from its whole rows. An UPDATE, an ON CONFLICT DO UPDATE and a foreign
 //! key's action compute those that read what they assign, after the new values of the other columns are known; so an
 //! assigned expression is evaluated once. The analyser, and the row programs of deferred UPDATEs, see the same as an
 //! assignment, in which the assigned expressions stand in place of their columns ([`Computed::assigned`]).
 
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::{ColumnIndex, DataType, IndexId, TableId};
+use sqlparser::ast::Expr;
 
 use crate::{
     bind::{
         Binder, NoVariables,
         convert::{Context, exists},
+        from::split,
         scope::Scope,
     },
-    catalog::{Catalog, ColumnDefault, plain_type},
+    catalog::{Catalog, ColumnDefault, IndexPart, plain_type},
     diagnostic::Diagnostic,
     expression::{Expression, frame::column_index},
+    source::Span,
 };
 
 /// A generated column.
@@ -24,7 +27,7 @@ pub(crate) struct Computed {
     pub(crate) column: ColumnIndex,
     /// The name of the invariant that it fits its row.
     pub(crate) name: String,
-    /// Its value, over the row (source 1).
+    /// Its value, over the row (source 1). It reads no generated column.
     pub(crate) expression: Expression,
     /// The columns that the expression reads.
     pub(crate) reads: Vec<ColumnIndex>,
@@ -68,6 +71,7 @@ impl Computed {
             ..Scope::default()
         });
         binder.row_source(table, None);
+        // The parts of an index have been tested by themselves.
         let bound = binder.expression(syntax)?;
         if let Some(from) = &bound.data_type
             && !exists(from, to, Context::Assignment)
@@ -92,9 +96,15 @@ impl Computed {
                 reads.push(column_index(place));
             }
         });
+        let is_hidden = described[column.index()].is_hidden;
         let other = reads
             .iter()
             .find(|of| matches!(defaults[of.index()], ColumnDefault::Computed(..)));
+        if is_hidden && other.is_some() {
+            // An index may be of a generated column.
+            let expression = over_others(catalog, table, expression)?;
+            return Ok(Some(Computed::new(catalog, table, column, expression)));
+        }
         if let Some(other) = other {
             let message = format!(
                 "cannot use generated column \"{}\" in column generation expression",
@@ -107,12 +117,27 @@ impl Computed {
             let message = "generation expression is not immutable";
             return Err(Diagnostic::new("42P17", message, *span));
         }
-        Ok(Some(Computed {
+        Ok(Some(Computed::new(catalog, table, column, expression)))
+    }
+
+    fn new(
+        catalog: &Catalog,
+        table: TableId,
+        column: ColumnIndex,
+        expression: Expression,
+    ) -> Computed {
+        let mut reads = Vec::new();
+        expression.each_column(&mut |_, place| {
+            if !reads.contains(&column_index(place)) {
+                reads.push(column_index(place));
+            }
+        });
+        Computed {
             column,
             name: catalog.generated_name(table, column),
             expression,
             reads,
-        }))
+        }
     }
 
     /// Whether an assignment to one of these columns changes it.
@@ -128,6 +153,159 @@ impl Computed {
             Some(found.1.clone())
         };
         replaced(self.expression.clone(), &new)
+    }
+}
+
+/// An expression over a row, with the expressions of generated columns in place of these.
+fn over_others(
+    catalog: &Catalog,
+    table: TableId,
+    expression: Expression,
+) -> Result<Expression, Diagnostic> {
+    let mut of_columns = Vec::new();
+    let mut problem = None;
+    expression.each_column(&mut |_, place| match Computed::bound(
+        catalog,
+        table,
+        column_index(place),
+    ) {
+        Ok(found) => of_columns.extend(found),
+        Err(error) => problem = Some(error),
+    });
+    if let Some(problem) = problem {
+        return Err(problem);
+    }
+    Ok(replaced(expression, &|column| {
+        let mut all = of_columns.iter();
+        let found = all.find(|of| of.column == column)?;
+        Some(found.expression.clone())
+    }))
+}
+
+/// An expression of an index over a row of its table (source 1), and its type.
+///
+/// # Errors
+/// Why an index cannot have it.
+pub(crate) fn bound_part(
+    catalog: &Catalog,
+    table: TableId,
+    syntax: &Expr,
+    span: Span,
+) -> Result<(Expression, DataType), Diagnostic> {
+    let mut binder = row_binder(catalog, table, span, "index expressions");
+    let bound = binder.expression(syntax)?;
+    let (expression, data_type) = binder.settled(bound, syntax)?;
+    check_part(&mut binder, &expression, "index expression")?;
+    Ok((expression, data_type))
+}
+
+/// The condition of a partial index over a row of its table (source 1).
+///
+/// # Errors
+/// Why an index cannot have it.
+pub(crate) fn bound_predicate(
+    catalog: &Catalog,
+    table: TableId,
+    syntax: &Expr,
+    span: Span,
+) -> Result<Expression, Diagnostic> {
+    let mut binder = row_binder(catalog, table, span, "index predicates");
+    let bound = binder.expression(syntax)?;
+    if let Some(other) = bound.data_type.as_ref().filter(|of| **of != DataType::Bool) {
+        let message = format!(
+            "argument of WHERE must be type boolean, not type {}",
+            plain_type(other)
+        );
+        return Err(Diagnostic::new("42804", message, span));
+    }
+    let expression = binder.coerce(bound, &DataType::Bool, Context::Implicit, syntax)?;
+    check_part(&mut binder, &expression, "index predicate")?;
+    Ok(expression)
+}
+
+fn row_binder<'c>(
+    catalog: &'c Catalog,
+    table: TableId,
+    span: Span,
+    clause: &'static str,
+) -> Binder<'c> {
+    let mut binder = Binder::new(catalog, &NoVariables, span);
+    binder.stored = true;
+    binder.scopes.push(Scope {
+        clause,
+        ..Scope::default()
+    });
+    binder.row_source(table, None);
+    binder
+}
+
+fn check_part(
+    binder: &mut Binder<'_>,
+    expression: &Expression,
+    what: &str,
+) -> Result<(), Diagnostic> {
+    let place = binder.place;
+    if !binder.scope().subqueries.is_empty() {
+        let message = format!("cannot use subquery in {what}");
+        return Err(Diagnostic::new("0A000", message, place));
+    }
+    if !expression.is_immutable() {
+        let message = format!("functions in {what} must be marked IMMUTABLE");
+        return Err(Diagnostic::new("42P17", message, place));
+    }
+    Ok(())
+}
+
+/// A part of an index of expressions, or of a partial one.
+pub(crate) struct IndexedPart {
+    pub(crate) index: IndexId,
+    /// The hidden column that has its value.
+    pub(crate) column: ColumnIndex,
+    /// Its value, over the row (source 1).
+    pub(crate) expression: Expression,
+    /// The conjuncts of the condition of the index.
+    pub(crate) predicate: Vec<Expression>,
+}
+
+impl IndexedPart {
+    /// Those of a table.
+    pub(crate) fn of(catalog: &Catalog, table: TableId) -> Vec<IndexedPart> {
+        let declared = &catalog.table(table).indexes;
+        let mut found = Vec::new();
+        for (definition, index) in declared.iter().zip(&catalog.schema.table(table).indexes) {
+            if definition.is_plain() {
+                continue;
+            }
+            // They were bound when the catalog was made.
+            let mut predicate = Vec::new();
+            if let Some((condition, span)) = &definition.predicate
+                && let Ok(condition) = bound_predicate(catalog, table, condition, *span)
+            {
+                split(condition, &mut predicate);
+            }
+            for (part, column) in definition.parts.iter().zip(&index.columns) {
+                let expression = match part {
+                    IndexPart::Column(own) => Expression::Column {
+                        depth: 0,
+                        source: 1,
+                        column: own.index(),
+                    },
+                    IndexPart::Expression(syntax, span) => {
+                        match bound_part(catalog, table, syntax, *span) {
+                            Ok((expression, _)) => expression,
+                            Err(_) => continue,
+                        }
+                    }
+                };
+                found.push(IndexedPart {
+                    index: index.id,
+                    column: *column,
+                    expression,
+                    predicate: predicate.clone(),
+                });
+            }
+        }
+        found
     }
 }
 
