@@ -93,7 +93,8 @@ fn indexes_of_expressions_outlive_a_restart() {
         &mut ann,
         "CREATE TABLE t (id integer PRIMARY KEY, email text, a integer, b integer);
          INSERT INTO t VALUES (1, 'Ann', 1, 1), (2, 'bob', 1, 0);
-         CREATE UNIQUE INDEX t_email ON t (lower(email))",
+         CREATE UNIQUE INDEX t_email ON t (lower(email));
+         CREATE UNIQUE INDEX t_some ON t (a) WHERE b > 0",
     );
     let detail = |client: &mut Client, text: &str| -> (String, String) {
         let error = client.batch_execute(text).expect_err(text);
@@ -105,6 +106,7 @@ fn indexes_of_expressions_outlive_a_restart() {
     let check = |client: &mut Client| {
         let of = |constraint: &str, detail: &str| (constraint.to_owned(), detail.to_owned());
         let email = of("t_email", "Key (lower(email))=(ann) already exists.");
+        let some = of("t_some", "Key (a)=(1) already exists.");
         assert_eq!(
             detail(client, "INSERT INTO t VALUES (3, 'ANN', 2, 2)"),
             email
@@ -113,6 +115,11 @@ fn indexes_of_expressions_outlive_a_restart() {
             detail(client, "UPDATE t SET email = 'aNN' WHERE id = 2"),
             email
         );
+        assert_eq!(
+            detail(client, "INSERT INTO t VALUES (3, 'cid', 1, 2)"),
+            some
+        );
+        assert_eq!(detail(client, "UPDATE t SET b = 1 WHERE id = 2"), some);
     };
     check(&mut ann);
     service.stop().expect("it stops");
@@ -123,19 +130,23 @@ fn indexes_of_expressions_outlive_a_restart() {
         &mut ann,
         "INSERT INTO t VALUES (3, 'BOB', 5, 5) ON CONFLICT (lower(email)) DO UPDATE SET email = excluded.email",
     );
+    run(
+        &mut ann,
+        "INSERT INTO t VALUES (3, 'x', 1, 5) ON CONFLICT (a) WHERE b > 0 DO UPDATE SET b = 7",
+    );
     let found = rows(&mut ann, "SELECT * FROM t ORDER BY id");
     assert_eq!(found[0].len(), 4);
     let shown: Vec<(i32, String, i32)> = found
         .iter()
         .map(|row| (row.get("id"), row.get("email"), row.get("b")))
         .collect();
-    assert_eq!(shown, [(1, "Ann".to_owned(), 1), (2, "BOB".to_owned(), 0)]);
+    assert_eq!(shown, [(1, "Ann".to_owned(), 7), (2, "BOB".to_owned(), 0)]);
     let statement = ann
         .prepare("SELECT id FROM t WHERE lower(email) = $1")
         .expect("it prepares");
     let found = ann.query(&statement, &[&"bob"]).expect("it runs");
     assert_eq!(found[0].get::<_, i32>(0), 2);
-    run(&mut ann, "DROP INDEX t_email");
+    run(&mut ann, "DROP INDEX t_some");
     run(&mut ann, "ALTER TABLE t ADD c integer DEFAULT 3");
     run(&mut ann, "INSERT INTO t VALUES (3, 'cid', 1, 2, 4)");
     let mut copied = String::new();

@@ -565,9 +565,11 @@ pub(crate) fn create_index(
     if cursor.eat_word("tablespace") {
         cursor.name("a tablespace")?;
     }
-    if cursor.at_word("where") {
-        return Err(unsupported(cursor, "a partial index")
-            .help("leave WHERE out, or state the rule as an assertion"));
+    let mut predicate = None;
+    if cursor.eat_word("where") {
+        let condition = cursor.take_until(|_| false);
+        let place = condition.whole_span();
+        predicate = Some((condition.expression()?, place));
     }
     cursor.finish("\";\" at the end of the statement")?;
     Ok(IndexDeclaration {
@@ -575,7 +577,7 @@ pub(crate) fn create_index(
         if_not_exists,
         table,
         parts,
-        predicate: None,
+        predicate,
         unique,
         span: cursor.since(start),
     })

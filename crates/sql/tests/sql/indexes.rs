@@ -1,4 +1,4 @@
-//! Indexes of expressions: their hidden columns hold what they are of, are used by queries, and are
+//! Indexes of expressions and partial indexes: their hidden columns hold what they are of, are used by queries, and are
 //! seen by none.
 //!
 //! `changes/indexes.sql` has what clients are told of them, with PostgreSQL 15's answers.
@@ -14,9 +14,10 @@ const SCHEMA: &str = "
     CREATE TABLE t (id integer PRIMARY KEY, email varchar(40), a integer, b integer, live boolean NOT NULL DEFAULT true);
     CREATE UNIQUE INDEX t_email ON t (lower(email));
     CREATE INDEX t_sum ON t ((a + b), id);
+    CREATE UNIQUE INDEX t_live ON t (a) WHERE live AND b > 0;
     CREATE INDEX t_zero ON t (coalesce(a, 0));
     CREATE TABLE o (id integer PRIMARY KEY, t integer, name text);
-    CREATE INDEX o_name ON o (upper(name));";
+    CREATE INDEX o_name ON o (upper(name)) WHERE t IS NOT NULL;";
 
 const ROWS: [&str; 2] = [
     "INSERT INTO t VALUES (1, 'Ann', 1, 2, true), (2, 'BOB', 2, 1, false), (3, NULL, NULL, 5, true), \
@@ -49,6 +50,7 @@ fn queries_use_them() {
         "Range: lower(email::text) = s",
     ];
     let by_sum = ["Range Scan on t using t_sum", "Range: (a + b) = n"];
+    let by_live = ["Range Scan on t using t_live", "Range: a = n"];
     let scan = ["Full Scan on t"];
     for (statement, expected) in [
         ("PERFORM id FROM t WHERE lower(email) = s", &by_email[..]),
@@ -67,6 +69,13 @@ fn queries_use_them() {
         ("PERFORM id FROM t WHERE a + b = n", &by_sum),
         ("PERFORM id FROM t WHERE b + a = n", &scan),
         ("PERFORM id FROM t WHERE upper(email) = s", &scan),
+        ("PERFORM id FROM t WHERE a = n AND live AND b > 0", &by_live),
+        (
+            "PERFORM id FROM t WHERE b > 0 AND n = a AND live AND id > 0",
+            &by_live,
+        ),
+        ("PERFORM id FROM t WHERE a = n AND live", &scan),
+        ("PERFORM id FROM t WHERE a = n AND (live OR b > 0)", &scan),
         (
             "PERFORM o.id FROM o JOIN t ON lower(t.email) = o.name AND o.t = n",
             &[
@@ -76,8 +85,12 @@ fn queries_use_them() {
             ],
         ),
         (
-            "PERFORM o.id FROM o WHERE upper(name) = s",
+            "PERFORM o.id FROM o WHERE t IS NOT NULL AND upper(name) = s",
             &["Range Scan on o using o_name", "Range: upper(name) = s"],
+        ),
+        (
+            "PERFORM o.id FROM o WHERE upper(name) = s",
+            &["Full Scan on o"],
         ),
     ] {
         assert_eq!(scans(statement), expected, "{statement}");
@@ -189,7 +202,10 @@ fn the_analyser_sees_them() {
         .iter()
         .map(|column| column.name.as_str())
         .collect();
-    assert_eq!(hidden, ["lower(email::text)", "(a + b)", "COALESCE(a, 0)"]);
+    assert_eq!(
+        hidden,
+        ["lower(email::text)", "(a + b)", "a", "COALESCE(a, 0)"]
+    );
     let access = |place: usize| &application.summaries()[place].statements[0].accesses[0];
     let written: Vec<(usize, &WriteClass)> = access(0)
         .writes
@@ -205,7 +221,7 @@ fn the_analyser_sees_them() {
     assert_eq!(condition.column.index(), 5);
     assert_eq!(condition.comparison, Comparison::Equal);
     let written = access(1).writes.iter().map(|w| w.column.index());
-    assert_eq!(written.collect::<Vec<_>>(), [3, 6]);
+    assert_eq!(written.collect::<Vec<_>>(), [3, 6, 7]);
 }
 
 /// Indexes with the same part share its column.
@@ -216,8 +232,9 @@ fn equal_parts_are_kept_once() {
          CREATE INDEX ON t (lower(a));
          CREATE INDEX ON t (lower(a), id);
          CREATE INDEX ON t ((lower(a)));
-         CREATE INDEX ON t (upper(a));",
+         CREATE INDEX ON t (a) WHERE id > 1;
+         CREATE UNIQUE INDEX ON t (a, id) WHERE id > 1;",
     );
     let schema = &application.schema().tables[0];
-    assert_eq!(schema.columns.len() - schema.visible_columns().len(), 2);
+    assert_eq!(schema.columns.len() - schema.visible_columns().len(), 3);
 }

@@ -366,13 +366,14 @@ fn generated_columns_have_their_expressions() {
     }
 }
 
-/// Indexes of expressions, as psql's `\d`, pg_dump and information_schema show them.
+/// Indexes of expressions and partial indexes, as psql's `\d`, pg_dump and information_schema show them.
 #[test]
 fn indexes_have_their_expressions() {
     let application = application(
         "CREATE TABLE o (id integer PRIMARY KEY, t integer, name text);
-         CREATE INDEX o_name ON o (upper(name));
-         CREATE INDEX o_sum ON o (id, (id + t), (name IS NULL));",
+         CREATE INDEX o_name ON o (upper(name)) WHERE t IS NOT NULL AND id > 0;
+         CREATE INDEX o_sum ON o (id, (id + t), (name IS NULL));
+         CREATE UNIQUE INDEX o_some ON o (t) WHERE name = 'x';",
     );
     for (query, expected) in [
         (
@@ -383,22 +384,24 @@ fn indexes_have_their_expressions() {
             "SELECT c.relname, attname, attnum, format_type(atttypid, atttypmod) FROM pg_attribute a
              JOIN pg_class c ON c.oid = attrelid WHERE relname LIKE 'o%' AND attnum > 0 ORDER BY 1, 3",
             "o|id|1|integer\no|t|2|integer\no|name|3|text\no_name|upper|1|text\no_pkey|id|1|integer\n\
-             o_sum|id|1|integer\no_sum|expr|2|integer\no_sum|expr1|3|boolean\n",
+             o_some|t|1|integer\no_sum|id|1|integer\no_sum|expr|2|integer\no_sum|expr1|3|boolean\n",
         ),
         (
             "SELECT c.relname, indkey, pg_get_expr(indexprs, indrelid), pg_get_expr(indpred, indrelid),
                  pg_get_expr(indpred, indrelid, true), pg_get_indexdef(indexrelid, 1, true)
              FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE indrelid = 'o'::regclass ORDER BY 1",
-            "o_name|0|upper(name)|||upper(name)\n\
-             o_pkey|1||||id\n\
+            "o_name|0|upper(name)|((t IS NOT NULL) AND (id > 0))|t IS NOT NULL AND id > 0|upper(name)\n\
+             o_pkey|1||||id\no_some|2||(name = 'x'::text)|name = 'x'::text|t\n\
              o_sum|1 0 0|(id + t), (name IS NULL)|||id\n",
         ),
         (
             "SELECT pg_get_indexdef(indexrelid), pg_get_indexdef(indexrelid, 0, true), pg_get_indexdef(indexrelid, 2, true)
              FROM pg_index JOIN pg_class c ON c.oid = indexrelid
              WHERE indrelid = 'o'::regclass AND NOT indisprimary ORDER BY relname",
-            "CREATE INDEX o_name ON public.o USING btree (upper(name))|\
-             CREATE INDEX o_name ON o USING btree (upper(name))|\n\
+            "CREATE INDEX o_name ON public.o USING btree (upper(name)) WHERE ((t IS NOT NULL) AND (id > 0))|\
+             CREATE INDEX o_name ON o USING btree (upper(name)) WHERE t IS NOT NULL AND id > 0|\n\
+             CREATE UNIQUE INDEX o_some ON public.o USING btree (t) WHERE (name = 'x'::text)|\
+             CREATE UNIQUE INDEX o_some ON o USING btree (t) WHERE name = 'x'::text|\n\
              CREATE INDEX o_sum ON public.o USING btree (id, ((id + t)), ((name IS NULL)))|\
              CREATE INDEX o_sum ON o USING btree (id, (id + t), (name IS NULL))|(id + t)\n",
         ),

@@ -227,10 +227,15 @@ impl Generator {
             });
         }
         let parts = parts.split_off(self.below(parts.len()));
-        format!(
+        let mut text = format!(
             "CREATE {unique}INDEX {name}ON {table} ({})",
             parts.join(", ")
-        )
+        );
+        if self.one_in(4) {
+            let column = self.column(application, table);
+            text.push_str(&format!(" WHERE {column} IS NOT NULL"));
+        }
+        text
     }
 
     fn insert(&mut self, application: &Application, table: &str) -> String {

@@ -54,3 +54,4 @@ CREATE TABLE guest (id integer PRIMARY KEY, feels mood NOT NULL DEFAULT 'ok', fe
 CREATE TABLE goods (id integer PRIMARY KEY, name text NOT NULL, net numeric(10, 2),
     gross numeric(12, 2) GENERATED ALWAYS AS (net * 1.2) STORED, label text GENERATED ALWAYS AS (lower(name)) STORED);
 CREATE UNIQUE INDEX goods_by_label ON goods (lower(name));
+CREATE UNIQUE INDEX goods_cheap ON goods (net, upper(name)) WHERE net < 10;
