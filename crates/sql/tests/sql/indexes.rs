@@ -66,6 +66,11 @@ fn queries_use_them() {
             "DELETE FROM t WHERE a + b = n",
             &["Range Scan on t using t_sum for update", by_sum[1]],
         ),
+        // As pg_dump writes it.
+        (
+            "PERFORM id FROM t WHERE (lower((email)::text) = s)",
+            &by_email,
+        ),
         ("PERFORM id FROM t WHERE a + b = n", &by_sum),
         ("PERFORM id FROM t WHERE b + a = n", &scan),
         ("PERFORM id FROM t WHERE upper(email) = s", &scan),
@@ -237,4 +242,40 @@ fn equal_parts_are_kept_once() {
     );
     let schema = &application.schema().tables[0];
     assert_eq!(schema.columns.len() - schema.visible_columns().len(), 3);
+}
+
+/// What `pg_dump` 15 writes of `schemas/goods.sql` declares the same columns, and is used by the same queries.
+#[test]
+fn a_dump_declares_the_same() {
+    let texts = [
+        include_str!("schemas/goods.sql"),
+        include_str!("schemas/goods_dumped.sql"),
+    ];
+    let procedure = "CREATE PROCEDURE p(n numeric, s text) LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM id FROM goods WHERE lower(name) = s;
+        PERFORM id FROM goods WHERE live AND name <> 'x' AND name = s AND gross = n;
+        PERFORM id FROM goods WHERE live AND id + 1 = 3 AND (net IS NULL) = true AND coalesce(net, 0) = n;
+        END $$;";
+    let [own, dumped] = texts.map(|text| compiled(&format!("{text}\n{procedure}")));
+    let columns = |application: &Application| -> Vec<String> {
+        let columns = application.schema().tables[0].columns.iter();
+        let mut described: Vec<String> = columns
+            .map(|of| format!("{} {} {}", of.name, of.data_type, of.nullable))
+            .map(|text| text.replace("0::numeric", "0"))
+            .collect();
+        described.sort();
+        described
+    };
+    assert_eq!(columns(&own), columns(&dumped));
+    let used = |application: &Application| -> Vec<String> {
+        let explained = application.procedures[0].explain();
+        let scans = explained.lines().filter(|line| line.contains("Scan on"));
+        scans.map(|line| line.trim().to_owned()).collect()
+    };
+    let indexes = ["goods_name", "goods_live", "goods_sum"];
+    let scans = indexes.map(|index| format!("Range Scan on goods using {index}"));
+    assert_eq!(used(&own), scans);
+    assert_eq!(used(&dumped), scans);
+    let again = compiled(&dumped.declarations());
+    assert_eq!(again.declarations(), dumped.declarations());
 }
