@@ -115,7 +115,7 @@ impl Effort {
         clients_of_readers: &[15],
         clients_of_latency: &[15, 45, 85, 125],
         clients_of_bank: &[25, 85],
-        accounts_a_client: 90,
+        accounts_a_client: 30,
         warehouses: 6,
         items: 1_000,
         customers: 60,
