@@ -180,11 +180,17 @@ fn generated(catalog: &Catalog, table: &TableSchema) -> Vec<Declared> {
         else {
             return None;
         };
-        let name = &table.columns[column.index()].name;
+        let described = &table.columns[column.index()];
+        let name = &described.name;
         let mut columns = reads;
         columns.push(column);
+        // No condition can name a hidden column, so nothing is proved of it.
+        let named = match described.is_hidden {
+            true => unlike(table, name),
+            false => name.clone(),
+        };
         let condition = Expr::IsNotDistinctFrom(
-            Box::new(Expr::Identifier(Ident::with_quote('"', name))),
+            Box::new(Expr::Identifier(Ident::with_quote('"', named))),
             Box::new(Expr::Nested(Box::new(expression.clone()))),
         );
         let content = Content::Row {
@@ -202,6 +208,15 @@ fn generated(catalog: &Catalog, table: &TableSchema) -> Vec<Declared> {
     let all = catalog.generated_columns(table.id).into_iter();
     all.filter_map(|(column, reads)| declared_as(column, reads))
         .collect()
+}
+
+/// A name that no column of the table has, for people to read.
+fn unlike(table: &TableSchema, name: &str) -> String {
+    let mut named = format!("{name} of the index");
+    while table.columns.iter().any(|column| column.name == named) {
+        named.push('\'');
+    }
+    named
 }
 
 fn keys(table: &TableSchema, primary: Option<&str>, found: &mut Vec<Declared>) {

@@ -1,6 +1,9 @@
 //! Arguments of calls: expressions over the client's parameters, the connection's values and `now()`.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
 
 use anabranch_types::{DataType, EffectError, TimeZone, Value};
 use sqlparser::ast;
@@ -124,6 +127,7 @@ impl ArgumentList {
             timestamp: context.timestamp,
             zone: context.zone.clone(),
             uniques: RefCell::new(context.uniques.clone()),
+            reserve: Cell::default(),
             sequences: None,
             budget: Budget::default(),
         };

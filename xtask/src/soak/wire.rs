@@ -18,21 +18,22 @@ use crate::{Outcome, Trouble, cargo};
 struct Source {
     package: &'static str,
     example: &'static str,
+    /// The number of seeds of a shift: some seconds.
+    shift: u64,
 }
 
 const SOURCES: [Source; 2] = [
     Source {
         package: "anabranch-wire",
         example: "hostile_input",
+        shift: 100_000,
     },
     Source {
         package: "anabranch-server",
         example: "hostile_statements",
+        shift: 10_000,
     },
 ];
-
-/// The number of seeds of a shift: some seconds.
-const SHIFT: u64 = 100_000;
 
 /// How long a shift may take: a hundred times what it needs, so that only a hang meets it.
 const SHIFT_MAX: Duration = Duration::from_secs(600);
@@ -51,7 +52,10 @@ pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, T
         std::fs::remove_file(&path).map_err(tool)?;
     }
     let mut progress = Progress::read(&path, &commit);
-    for Source { package, example } in SOURCES {
+    for Source {
+        package, example, ..
+    } in SOURCES
+    {
         let built = cargo()
             .current_dir(root)
             .args(["build", "-p", package, "--example", example])
@@ -63,7 +67,12 @@ pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, T
     }
     let end = Instant::now() + time;
     println!("hostile input, for {} minutes", time.as_secs() / 60);
-    for Source { package, example } in SOURCES.iter().cycle() {
+    for Source {
+        package,
+        example,
+        shift,
+    } in SOURCES.iter().cycle()
+    {
         if Instant::now() >= end {
             break;
         }
@@ -75,7 +84,7 @@ pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, T
             .join("debug/examples")
             .join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
         let child = Command::new(&program)
-            .args([SHIFT.to_string(), from.to_string()])
+            .args([shift.to_string(), from.to_string()])
             .stdout(output)
             .stderr(errors)
             .spawn()
@@ -87,13 +96,13 @@ pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, T
             }
             status => {
                 progress.failures.push(format!(
-                    "cargo run -p {package} --example {example} -- {SHIFT} {from}"
+                    "cargo run -p {package} --example {example} -- {shift} {from}"
                 ));
                 if status.is_some() { "FAILED" } else { "HANGS" }
             }
         };
-        progress.set_next(example, from + SHIFT);
-        println!("  {example} {from}..{}: {how}", from + SHIFT);
+        progress.set_next(example, from + shift);
+        println!("  {example} {from}..{}: {how}", from + shift);
         progress.write(&path).map_err(tool)?;
     }
     print!("\n{}", summary(&progress));

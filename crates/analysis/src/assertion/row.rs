@@ -38,7 +38,8 @@ impl RowScope<'_> {
     /// The column that the last of these identifiers names.
     pub(crate) fn column(&self, name: &[Ident]) -> Option<ColumnIndex> {
         let name = fold(name.last()?);
-        let position = self.table.columns.iter().position(|c| c.name == name)?;
+        let columns = self.table.visible_columns();
+        let position = columns.iter().position(|c| c.name == name)?;
         Some(ColumnIndex(u16::try_from(position).ok()?))
     }
 

@@ -49,3 +49,25 @@ fn generated_columns_fit_their_rows() {
         expect(&plan, name, "k_b_generated", No, "row-mixed");
     }
 }
+
+/// The column of a partial index fits the column that it is of and the condition, although a condition on the row cannot name it.
+#[test]
+fn partial_indexes_fit_their_rows() {
+    let procedure = |name: &str, set: &str| {
+        format!(
+            "CREATE PROCEDURE {name}(i integer, x text) LANGUAGE SQL BEGIN ATOMIC
+                 UPDATE k SET {set} WHERE id = i; END;"
+        )
+    };
+    let schema = "CREATE TABLE k (id integer PRIMARY KEY, email text, live boolean NOT NULL);
+         CREATE INDEX k_live ON k (email) WHERE live;";
+    let plan = explored(&format!(
+        "{schema} {} {}",
+        procedure("put", "email = x, live = true"),
+        procedure("wake", "live = true")
+    ));
+    for name in ["put", "wake"] {
+        expect(&plan, name, "k_live_1_generated", No, "row-mixed");
+    }
+    meet(&plan, "put", "wake", "k");
+}

@@ -341,11 +341,19 @@ impl Catalog {
             .collect()
     }
 
-    /// The name of the invariant that a generated column fits its row.
+    /// The name of the invariant that a generated column fits its row. A hidden one is named by its index: it has a name like
+    /// that of a visible column.
     pub fn generated_name(&self, table: TableId, column: ColumnIndex) -> String {
         let schema = self.schema.table(table);
-        let column = &schema.columns[column.index()].name;
-        format!("{}_{column}_generated", schema.name)
+        let described = &schema.columns[column.index()];
+        if described.is_hidden {
+            for index in &schema.indexes {
+                if let Some(part) = index.columns.iter().position(|of| *of == column) {
+                    return format!("{}_{}_generated", index.name, part + 1);
+                }
+            }
+        }
+        format!("{}_{}_generated", schema.name, described.name)
     }
 
     /// The generated columns of a table that change with these columns.

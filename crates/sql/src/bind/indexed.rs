@@ -46,7 +46,10 @@ fn conditions_of(
     // The rows that satisfy the condition of an index have the values in it, so what is true of these is true of its
     // columns. The conjuncts stay, since other rows have NULL there.
     for part in partial {
-        let holds = |of: &Expression| given.contains(&at(of, source));
+        let holds = |of: &Expression| {
+            let of = at(of, source);
+            given.iter().any(|conjunct| conjunct.is_identical(&of))
+        };
         if !part.predicate.iter().all(holds) {
             continue;
         }
@@ -60,11 +63,13 @@ fn conditions_of(
             else {
                 continue;
             };
-            let side = |of: &Expression| match *of == value {
+            let side = |of: &Expression| match of.is_identical(&value) {
                 true => hidden(source, part.column),
                 false => of.clone(),
             };
-            if (**left == value) != (**right == value) {
+            // What is drawn twice differs.
+            let is_one_side = left.is_identical(&value) != right.is_identical(&value);
+            if is_one_side && !conjunct.is_volatile() {
                 conjuncts.push(Expression::Compare {
                     relation: *relation,
                     left: Box::new(side(left)),
@@ -94,7 +99,7 @@ fn conditions_of(
 
 /// Puts a column in place of a value; returns whether it is there.
 fn put(expression: &mut Expression, value: &Expression, column: &Expression) -> bool {
-    if expression == value {
+    if expression.is_identical(value) {
         *expression = column.clone();
         return true;
     }

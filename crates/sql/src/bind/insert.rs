@@ -1,5 +1,7 @@
 //! Binds INSERT.
 
+use std::sync::OnceLock;
+
 use anabranch_types::{ColumnIndex, IndexId, IndexSchema, SequenceId, TableId, TableSchema};
 use sqlparser::ast;
 
@@ -129,6 +131,7 @@ impl Binder<'_> {
             accesses: std::mem::take(&mut self.accesses),
             terms,
             span: self.place,
+            draws: OnceLock::new(),
         })
     }
 
@@ -378,10 +381,12 @@ impl Binder<'_> {
             source: 1,
             column: column.index(),
         };
+        let has =
+            |list: &[Expression], part: &Expression| list.iter().any(|of| of.is_identical(part));
         let is_key = |key: &[Expression]| {
             !key.is_empty()
-                && key.iter().all(|part| wanted.contains(part))
-                && wanted.iter().all(|part| key.contains(part))
+                && key.iter().all(|part| has(&wanted, part))
+                && wanted.iter().all(|part| has(key, part))
         };
         let primary: Vec<Expression> = schema.primary_key.iter().map(column).collect();
         if is_key(&primary) {
@@ -395,9 +400,7 @@ impl Binder<'_> {
             let own = || of_expressions.iter().filter(|part| part.index == index.id);
             let key: Vec<Expression> = own().map(|part| part.expression.clone()).collect();
             let mut predicate = own().flat_map(|part| &part.predicate);
-            key.len() == index.columns.len()
-                && is_key(&key)
-                && predicate.all(|of| given.contains(of))
+            key.len() == index.columns.len() && is_key(&key) && predicate.all(|of| has(&given, of))
         };
         let unique = schema.indexes.iter().filter(|index| index.unique);
         // One of all rows has every conflict of a partial one.

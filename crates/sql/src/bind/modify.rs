@@ -1,5 +1,7 @@
 //! Binds UPDATE and DELETE, and decides whether an UPDATE can be deferred.
 
+use std::sync::OnceLock;
+
 use anabranch_types::{ColumnIndex, DataType, TableId};
 use sqlparser::ast::{self, AssignmentTarget, Expr, TableFactor};
 
@@ -186,6 +188,7 @@ impl Binder<'_> {
             accesses: std::mem::take(&mut self.accesses),
             terms,
             span: place,
+            draws: OnceLock::new(),
         })
     }
 
@@ -227,6 +230,7 @@ impl Binder<'_> {
             accesses: std::mem::take(&mut self.accesses),
             terms,
             span: place,
+            draws: OnceLock::new(),
         })
     }
 

@@ -4,6 +4,8 @@
 //! own for the analyser; its RETURNING gives rows of opaque values to the statements after it. It does not run: all
 //! parts would have to see the rows as they were before any of them.
 
+use std::sync::OnceLock;
+
 use sqlparser::ast::{self, SetExpr};
 
 use super::{
@@ -192,6 +194,7 @@ pub(super) fn several(what: &'static str, mut parts: Vec<Statement>, place: Span
         accesses,
         terms,
         span: place,
+        draws: OnceLock::new(),
     }
 }
 

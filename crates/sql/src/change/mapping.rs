@@ -1,6 +1,6 @@
 //! Existing rows after a change: each old row gives one new row.
 
-use std::{fmt, rc::Rc, sync::Arc};
+use std::{cell::Cell, fmt, rc::Rc, sync::Arc};
 
 use anabranch_types::{
     ColumnIndex, DataType, EffectError, Key, Row, TableId, TableSchema, TimeZone, Value,
@@ -81,6 +81,10 @@ impl RowMapping {
     ) -> Change<Option<RowMapping>> {
         let (before, after) = (old.schema.table(from), new.schema.table(to));
         let computed = Computed::of(new, to).map_err(|found| ChangeError::of_text(&found[0]))?;
+        let generated = |place: ColumnIndex| {
+            let found = computed.iter().find(|of| of.column == place);
+            found.map_or(Expression::NULL, |of| of.expression.clone())
+        };
         let mut values = Vec::new();
         let mut is_same =
             before.columns.len() == after.columns.len() && before.primary_key == after.primary_key;
@@ -93,6 +97,9 @@ impl RowMapping {
                     let stays = *old_place == place && was.nullable == described.nullable;
                     if was.data_type == described.data_type {
                         (NewValue::Kept(*old_place), stays)
+                    } else if matches!(column.default, DeclaredDefault::Computed(_)) {
+                        // PostgreSQL casts the old value, which then need not fit the expression.
+                        (NewValue::Generated(generated(place)), false)
                     } else {
                         let to = (column.name.as_str(), &described.data_type);
                         let expression = conversion(old, (from, *old_place), None, to)?;
@@ -115,10 +122,7 @@ impl RowMapping {
                     (NewValue::Computed(expression), false)
                 }
                 ColumnValues::New(DeclaredDefault::Computed(_)) => {
-                    let mut all = computed.iter();
-                    let found = all.find(|of| of.column == place);
-                    let expression = found.map_or(Expression::NULL, |of| of.expression.clone());
-                    (NewValue::Generated(expression), false)
+                    (NewValue::Generated(generated(place)), false)
                 }
                 ColumnValues::New(DeclaredDefault::Null) => {
                     (NewValue::Computed(Expression::NULL), false)
@@ -162,6 +166,7 @@ impl RowMapping {
             timestamp: context.timestamp,
             zone: context.zone.clone(),
             uniques: uniques.into(),
+            reserve: Cell::default(),
             sequences: Some(context.sequences.clone()),
             budget: Budget::default(),
         };

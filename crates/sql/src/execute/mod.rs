@@ -89,8 +89,8 @@ impl Rows {
         inside + outside
     }
 
-    /// The width and the values, to be read by others. Rows without columns get one that nobody reads, since their number
-    /// is that of the values by the width.
+    /// The width and the values, for a query that reads these rows. Rows without columns get one that is never read, since
+    /// the number of rows is that of the values by the width.
     pub(crate) fn into_values(self) -> (usize, Vec<Value>) {
         match self.width {
             0 => (1, vec![Value::Null; self.count]),

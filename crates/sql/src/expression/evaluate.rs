@@ -221,12 +221,7 @@ impl Expression {
                 })
             }
             Expression::Now => Ok(Value::Timestamp(frame.context.timestamp)),
-            Expression::Unique => {
-                let number = frame.context.uniques.borrow_mut().pop();
-                Ok(uuid(
-                    number.expect("the executor draws numbers before it evaluates"),
-                ))
-            }
+            Expression::Unique => frame.context.unique().map(uuid),
             Expression::Next(of) => sequence::next(of, frame.context).map(Value::Int),
             Expression::OfSequence {
                 function,

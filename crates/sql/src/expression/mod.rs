@@ -29,7 +29,11 @@ pub mod text;
 mod to_char;
 pub(crate) mod wide;
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 use anabranch_types::{DataType, EffectError, TimeZone, Value};
 
@@ -58,12 +62,37 @@ pub(crate) struct EvaluationContext {
     pub(crate) timestamp: i64,
     /// The session's time zone.
     pub(crate) zone: TimeZone,
-    /// Numbers drawn for [`Expression::Unique`]; the executor draws enough of them beforehand.
+    /// Numbers drawn for [`Expression::Unique`]: the executor draws as many as output and assignments need.
     pub(crate) uniques: RefCell<Vec<u128>>,
+    /// A number drawn for this statement, and how many were made of it: for conditions and wherever else it is not known
+    /// before how often they are evaluated. None if no transaction runs the statement.
+    pub(crate) reserve: Cell<Option<(u128, u32)>>,
     /// The sequences for [`Expression::Next`], if a transaction runs it.
     pub(crate) sequences: Option<Rc<dyn Sequences>>,
     /// The statement's work and memory.
     pub(crate) budget: Budget,
+}
+
+/// What marks the numbers that are made of a reserve: those that transactions draw are lower in their second half.
+const OF_RESERVE: u128 = 1 << 63;
+
+impl EvaluationContext {
+    /// The next number for [`Expression::Unique`], which no other evaluation gets.
+    ///
+    /// # Errors
+    /// When no transaction runs the expression, or its reserve is used up.
+    fn unique(&self) -> Result<u128, Failure> {
+        if let Some(number) = self.uniques.borrow_mut().pop() {
+            return Ok(number);
+        }
+        let refused = || failure("0A000", "a value cannot be drawn here");
+        let (drawn, made) = self.reserve.get().ok_or_else(refused)?;
+        let next = made.checked_add(1).ok_or_else(refused)?;
+        self.reserve.set(Some((drawn, next)));
+        // A transaction's numbers are in the second half of it; less than 2^31 of them are drawn as reserves.
+        let (transaction, number) = (drawn >> 64 << 64, drawn & 0x7FFF_FFFF);
+        Ok(transaction | OF_RESERVE | number << 32 | u128::from(made))
+    }
 }
 
 /// A compiled expression.
@@ -391,6 +420,12 @@ impl Expression {
         let mut count = usize::from(matches!(self, Expression::Unique));
         self.each_child(|child| count += child.uniques());
         count
+    }
+
+    /// Whether both are written alike. Constants that are equal may differ, and then their results: `1.0` and `1.00` as texts.
+    pub(crate) fn is_identical(&self, other: &Expression) -> bool {
+        // What `Debug` shows of a constant is all of it.
+        self == other && format!("{self:?}") == format!("{other:?}")
     }
 
     /// Whether each evaluation may give another value.

@@ -1,10 +1,10 @@
 //! Compiled statements: queries, and the plans of INSERT, UPDATE and DELETE.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anabranch_types::{ColumnIndex, IndexId, ProgramId, TableSchema};
 
-use super::{DeferredUpdate, OutputColumn, Query, Step, rows::RowPlan};
+use super::{DeferredUpdate, OutputColumn, Query, Step, rows::RowPlan, walk};
 use crate::{
     bind::computed::Computed,
     bind::{RawAccess, term::RawTerm},
@@ -25,6 +25,8 @@ pub(crate) struct Statement {
     /// The origins of the result's columns.
     pub(crate) terms: Vec<RawTerm>,
     pub(crate) span: Span,
+    /// Whether [`Statement::draws`], once that is known.
+    pub(crate) draws: OnceLock<bool>,
 }
 
 /// The kind of a statement.
@@ -66,7 +68,17 @@ impl Statement {
             kind: StatementKind::Query(query),
             accesses,
             span,
+            draws: OnceLock::new(),
         }
+    }
+
+    /// Whether it draws numbers ([`Expression::Unique`]) anywhere.
+    pub(crate) fn draws(&self) -> bool {
+        *self.draws.get_or_init(|| {
+            let mut draws = false;
+            walk::statement(self, &mut |expression| draws |= expression.uniques() > 0);
+            draws
+        })
     }
 }
 

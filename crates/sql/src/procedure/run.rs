@@ -799,6 +799,10 @@ impl<T: Transaction> Run<'_, T> {
         statement: &Statement,
         deferral: Deferral,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
+        if statement.draws() {
+            let drawn = self.transaction.unique();
+            self.context.reserve.set(Some((drawn, 0)));
+        }
         self.named(&statement.ctes).await?;
         let changed = match &statement.kind {
             StatementKind::Query(query) => {

@@ -1,7 +1,7 @@
 //! Indexes of expressions and partial indexes: their hidden columns hold what they are of, are used by queries, and are
 //! seen by none.
 //!
-//! `changes/indexes.sql` has what clients are told of them, with PostgreSQL 15's answers.
+//! `changes/indexes.sql` has what is reported to clients of them, with PostgreSQL 15's answers.
 
 use anabranch_sql::{
     Application, SourceFile, load,
