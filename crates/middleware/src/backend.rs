@@ -281,7 +281,7 @@ pub struct Backend {
     committed: Hop,
 }
 
-/// The parameter by which a middleware tells another one the hold under which it has committed what that one has sent.
+/// The parameter by which a middleware reports to another one the hold under which it has committed what that one has sent.
 pub const COMMITTED: &str = "anabranch.committed";
 
 /// What becomes of an answer while it comes.

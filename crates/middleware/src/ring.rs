@@ -80,6 +80,8 @@ enum Event {
         number: u64,
         committed: bool,
     },
+    /// Its session does not wait for an operation any more, whether it runs or not.
+    GivenUp(u64),
     Message(ServerId, Message<Changes>),
     Remove(ServerId, Sender<Option<u64>>),
     Stop,
@@ -203,23 +205,27 @@ impl Ring {
             canceller: Arc::clone(&canceller),
         };
         self.events.send(operation).map_err(|_| NoTurn::Ended)?;
-        loop {
-            return match steps.recv_timeout(CANCELLED_AFTER) {
-                Ok(Step::Run(hold)) => Ok(Turn {
-                    hold,
-                    number,
-                    steps,
-                    events: self.events.clone(),
-                    canceller,
-                    has_ended: false,
-                }),
-                Ok(Step::Expired | Step::Answered) => Err(NoTurn::Expired),
-                // The thread finds that this operation does not wait any more when it would let it run.
-                Err(RecvTimeoutError::Timeout) if is_cancelled() => Err(NoTurn::Cancelled),
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => Err(NoTurn::Ended),
-            };
-        }
+        let why = loop {
+            match steps.recv_timeout(CANCELLED_AFTER) {
+                Ok(Step::Run(hold)) => {
+                    return Ok(Turn {
+                        hold,
+                        number,
+                        steps,
+                        events: self.events.clone(),
+                        canceller,
+                        has_ended: false,
+                    });
+                }
+                Ok(Step::Expired | Step::Answered) => break NoTurn::Expired,
+                Err(RecvTimeoutError::Timeout) if is_cancelled() => break NoTurn::Cancelled,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break NoTurn::Ended,
+            }
+        };
+        // Its turn may have come meanwhile, and nothing else would end it. An error: the thread has ended.
+        let _ = self.events.send(Event::GivenUp(number));
+        Err(why)
     }
 
     /// Whether the database has what was committed under a hold and before.
@@ -467,6 +473,14 @@ impl<D: Database> Driver<D> {
                     false => self.answer(number, Step::Answered),
                 }
             }
+            Event::GivenUp(number) => match self.waiters.remove(&number) {
+                Some(waiter) if waiter.is_running => self.step(Input::Ended {
+                    operation: number,
+                    committed: false,
+                }),
+                Some(_) => self.step(Input::Withdraw(number)),
+                None => {}
+            },
             Event::Message(from, message) => self.step(Input::Message { from, message }),
             Event::Remove(server, asked) => {
                 self.removals.push((server, asked));

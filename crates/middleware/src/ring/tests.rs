@@ -52,6 +52,69 @@ impl Database for AbortsEachPass {
     }
 }
 
+/// A database of a ring of one, which is reached late.
+struct Late;
+
+impl Database for Late {
+    fn standing(&mut self) -> Result<Standing<Changes>, Trouble> {
+        std::thread::sleep(Duration::from_millis(300));
+        let standing = AbortsEachPass.standing()?;
+        Ok(Standing {
+            members: vec![ServerId(0)],
+            ..standing
+        })
+    }
+
+    fn receive(&mut self, token: &Token<Changes>) -> Result<Result<(), Refused>, Trouble> {
+        AbortsEachPass.receive(token)
+    }
+
+    fn pass(
+        &mut self,
+        hold: Hop,
+        wishes: &BTreeSet<ServerId>,
+    ) -> Result<Result<Token<Changes>, Refused>, Trouble> {
+        AbortsEachPass.pass(hold, wishes)
+    }
+
+    fn promise(&mut self, epoch: Epoch) -> Result<Option<Standing<Changes>>, Trouble> {
+        AbortsEachPass.promise(epoch)
+    }
+
+    fn install(&mut self, epoch: Epoch, members: &[ServerId]) -> Result<bool, Trouble> {
+        AbortsEachPass.install(epoch, members)
+    }
+}
+
+/// A session that gives up in the moment in which its turn comes.
+#[test]
+fn a_turn_that_nobody_takes_ends() {
+    let membership = Membership {
+        ring: "here".to_owned(),
+        own: ServerId(0),
+        others: Vec::new(),
+    };
+    let ring = Ring::start(
+        &membership,
+        TcpListener::bind(("127.0.0.1", 0)).expect("a port"),
+        Box::new(|| Ok(Late)),
+        RingOptions {
+            operation_max: Duration::from_secs(5),
+            ..RingOptions::default()
+        },
+        |_| {},
+    );
+    let ring = ring.expect("its threads begin");
+    let gives_up = || {
+        // The turn comes meanwhile.
+        std::thread::sleep(Duration::from_secs(1));
+        true
+    };
+    assert!(matches!(ring.turn_unless(gives_up), Err(NoTurn::Cancelled)));
+    let turn = ring.turn().expect("the hold waits for no operation");
+    turn.end(false);
+}
+
 /// A transaction that the database aborts without end needs no more of the stack each time, and keeps neither deadlines
 /// nor the end of the ring waiting.
 #[test]

@@ -256,7 +256,7 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
         skips: false,
         block: None,
         committed: Hop(0),
-        told: Hop(0),
+        reported: Hop(0),
     })
 }
 

@@ -150,8 +150,8 @@ struct Session {
     block: Option<Block>,
     /// The last hold under which an operation of this client has committed, at any server.
     committed: Hop,
-    /// The last such hold at this server that the middleware which forwards was told of.
-    told: Hop,
+    /// The last such hold at this server that was reported to the middleware which forwards.
+    reported: Hop,
 }
 
 /// The client's socket, and what is to be sent to it.
@@ -324,7 +324,7 @@ impl Session {
             Some(block) if block.has_failed => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Open,
         };
-        self.tell_committed();
+        self.report_committed();
         let links = self.links.values_mut().map(|link| &mut link.backend);
         for backend in std::iter::once(&mut self.home).chain(links) {
             for frame in backend.take_reported() {
@@ -609,6 +609,12 @@ impl Session {
                 .with_hint(*hint)
                 .into()),
             Command::RemoveServer(name) => self.remove_server(name),
+            // What is open would block what the token brings.
+            Command::CatchUp(_) if self.block.is_some() => Err(ErrorFields::error(
+                "25001",
+                "anabranch.catch_up cannot run inside a transaction block",
+            )
+            .into()),
             Command::CatchUp(hop) => self.await_hop(Hop(*hop)).map(|()| {
                 self.client.answers().command_complete("CALL");
             }),

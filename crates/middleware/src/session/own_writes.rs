@@ -2,7 +2,7 @@
 //!
 //! What an operation has committed under a hold is on another server once the token has come there. So a session remembers the
 //! last hold under which something of it has committed, and what it runs at another server waits until that server has
-//! received as much. A middleware that commits for another one tells it the hold ([`COMMITTED`]).
+//! received as much. A middleware that commits for another one reports the hold to it ([`COMMITTED`]).
 
 use anabranch_protocol::belt::Hop;
 
@@ -16,7 +16,7 @@ impl Session {
         self.committed = self.committed.max(hold);
     }
 
-    /// Notes what another server's middleware has told.
+    /// Notes what another server's middleware has reported.
     pub(super) fn note_committed_at(&mut self, place: Place) {
         if let Place::Other(server) = place
             && let Some(link) = self.links.get_mut(&server)
@@ -28,11 +28,11 @@ impl Session {
         }
     }
 
-    /// Tells the middleware that forwards, before it is told that the session is ready.
-    pub(super) fn tell_committed(&mut self) {
-        if self.is_forwarded && self.committed > self.told {
-            self.told = self.committed;
-            let hold = self.told.0.to_string();
+    /// Reports the last hold to the middleware that forwards, before the session is ready.
+    pub(super) fn report_committed(&mut self) {
+        if self.is_forwarded && self.committed > self.reported {
+            self.reported = self.committed;
+            let hold = self.reported.0.to_string();
             self.client.answers().parameter_status(COMMITTED, &hold);
         }
     }
@@ -43,6 +43,15 @@ impl Session {
         if !self.shared.options.reads_own_writes || hop == Hop(0) {
             return Ok(());
         }
+        let caught_up = self.catch_up_to(place, hop);
+        if matches!(&caught_up, Err(failure) if failure.code() == Some("22023")) {
+            // No ring has come there: what reported it was wrong, and it is not waited for again.
+            self.committed = Hop(0);
+        }
+        caught_up
+    }
+
+    fn catch_up_to(&mut self, place: Place, hop: Hop) -> Result<(), Failure> {
         let Place::Other(server) = place else {
             return self.await_hop(hop);
         };

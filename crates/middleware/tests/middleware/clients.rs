@@ -84,7 +84,7 @@ fn an_operation_runs_on_its_server() {
 }
 
 /// What a global operation has written at another server is found at once: by the next operation at the own server, by one
-/// at a third, by a transaction by hand. A global operation that has written nothing keeps nobody waiting.
+/// at a third, by a transaction by hand. No one waits for a global operation that has written nothing.
 #[test]
 fn a_client_finds_what_it_has_written() {
     let world = World::new(SERVERS);
@@ -122,7 +122,12 @@ fn a_client_finds_what_it_has_written() {
     let found = balance(&mut client, "SELECT balance_of(5)");
     assert_eq!(found, 80);
     assert!(begun.elapsed() < Duration::from_secs(10));
-    // No server may be told of a hop that there has not been.
+    let error = client
+        .batch_execute("BEGIN; CALL anabranch.catch_up(1)")
+        .expect_err("a transaction is open");
+    assert_eq!(code(&error), "25001");
+    run(&mut client, "ROLLBACK");
+    // A hop that there has not been.
     let error = client
         .batch_execute("CALL anabranch.catch_up(1000000000)")
         .expect_err("the ring is not there yet");
