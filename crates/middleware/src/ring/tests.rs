@@ -88,7 +88,7 @@ impl Database for Late {
 
 /// A session that gives up in the moment in which its turn comes.
 #[test]
-fn a_turn_that_nobody_takes_ends() {
+fn a_turn_that_is_not_taken_ends() {
     let membership = Membership {
         ring: "here".to_owned(),
         own: ServerId(0),

@@ -74,9 +74,11 @@ const OWN: &[&str] = &[
     "INSERT INTO items VALUES (5, 'e', 1) ON CONFLICT (id) DO UPDATE SET name = gen_random_uuid()::text WHERE random() < 1 RETURNING random()",
 ];
 
+/// A type that `client/schema.sql` has, too.
+const MOOD: &str = "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');";
+
 /// Tables that the statements name, beside the shop's and those of `client/schema.sql`.
 const TABLES: &str = "
-CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE TABLE t (id integer PRIMARY KEY, m mood, ms mood[], n integer, i smallint, f double precision, s text, a text, b integer);
 CREATE TABLE ta (id integer PRIMARY KEY, v integer, k integer);
 CREATE TABLE tb (id integer PRIMARY KEY, w text, k integer);
@@ -478,7 +480,7 @@ pub(crate) fn run(first: u64, count: u64, counts: &mut Counts, mut on_input: imp
         let end = (first + count).min(seed + INPUTS_OF_A_SERVER);
         let service = match (seed / INPUTS_OF_A_SERVER) % 2 {
             0 => start_with(&[SHOP, SCHEMA], Guarantee::Serializable, options()),
-            _ => start_with(&[SHOP, PROCEDURES], Guarantee::Invariants, options()),
+            _ => start_with(&[SHOP, MOOD, PROCEDURES], Guarantee::Invariants, options()),
         };
         let random = &mut SplitMix64::stream(seed, "hostile statements", 1);
         let mut made = Counts::default();

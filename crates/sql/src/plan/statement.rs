@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use anabranch_types::{ColumnIndex, IndexId, ProgramId, TableSchema};
 
-use super::{DeferredUpdate, OutputColumn, Query, Step, rows::RowPlan, walk};
+use super::{DeferredUpdate, OutputColumn, Query, Step, rows::RowPlan};
 use crate::{
     bind::computed::Computed,
     bind::{RawAccess, term::RawTerm},
@@ -25,7 +25,7 @@ pub(crate) struct Statement {
     /// The origins of the result's columns.
     pub(crate) terms: Vec<RawTerm>,
     pub(crate) span: Span,
-    /// Whether [`Statement::draws`], once that is known.
+    /// Whether it draws numbers anywhere, once that is known ([`draws`](super::walk::draws)).
     pub(crate) draws: OnceLock<bool>,
 }
 
@@ -70,15 +70,6 @@ impl Statement {
             span,
             draws: OnceLock::new(),
         }
-    }
-
-    /// Whether it draws numbers ([`Expression::Unique`]) anywhere.
-    pub(crate) fn draws(&self) -> bool {
-        *self.draws.get_or_init(|| {
-            let mut draws = false;
-            walk::statement(self, &mut |expression| draws |= expression.uniques() > 0);
-            draws
-        })
     }
 }
 

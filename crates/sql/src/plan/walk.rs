@@ -35,6 +35,17 @@ pub(crate) fn statement<'s>(statement: &'s Statement, visit: &mut dyn FnMut(&'s 
     }
 }
 
+/// Whether a statement draws numbers ([`Expression::Unique`]) anywhere.
+pub(crate) fn draws(statement: &Statement) -> bool {
+    *statement.draws.get_or_init(|| {
+        let mut draws = false;
+        self::statement(statement, &mut |expression| {
+            draws |= expression.uniques() > 0
+        });
+        draws
+    })
+}
+
 /// Calls `visit` with every expression of a query.
 pub(crate) fn query<'s>(of: &'s Query, visit: &mut dyn FnMut(&'s Expression)) {
     of.ctes.iter().for_each(|(_, cte)| query(cte, visit));

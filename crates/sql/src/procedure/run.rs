@@ -19,7 +19,10 @@ use crate::{
         evaluate::evaluate_over,
         failure,
     },
-    plan::statement::{Statement, StatementKind},
+    plan::{
+        statement::{Statement, StatementKind},
+        walk,
+    },
     result::{Message, ResultSet},
     summary::{Deferral, StatementId},
     transaction::Transaction,
@@ -799,7 +802,7 @@ impl<T: Transaction> Run<'_, T> {
         statement: &Statement,
         deferral: Deferral,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
-        if statement.draws() {
+        if walk::draws(statement) {
             let drawn = self.transaction.unique();
             self.context.reserve.set(Some((drawn, 0)));
         }

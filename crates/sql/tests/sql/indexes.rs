@@ -151,6 +151,37 @@ fn rows_that_an_outer_join_adds_are_as_without_them() {
     }
 }
 
+/// Equal constants that are written with other digits give other texts.
+#[test]
+fn an_expression_is_used_as_it_is_written() {
+    let schema = "CREATE TABLE p (id integer PRIMARY KEY, price numeric(9, 2), live boolean);
+        CREATE UNIQUE INDEX p_text ON p (((price * 1.0)::text));
+        CREATE INDEX p_some ON p (price) WHERE id > 0 AND live;";
+    let rows = ["INSERT INTO p VALUES (1, 5, true), (2, 6, true)"];
+    let mut database = Database::with(schema, &rows);
+    for (statement, answer) in [
+        ("SELECT id FROM p WHERE (price * 1.0)::text = '5.000'", "1"),
+        (
+            "SELECT id FROM p WHERE (price * 1.00)::text = '5.0000'",
+            "1",
+        ),
+        (
+            "SELECT count(*) FROM p WHERE live AND id > 0 AND price > random()",
+            "2",
+        ),
+    ] {
+        database.check(statement, answer);
+    }
+    database.refuse(
+        "INSERT INTO p VALUES (3, 5, true) ON CONFLICT (((price * 1.00)::text)) DO NOTHING",
+        "42P10",
+    );
+    database.check(
+        "INSERT INTO p VALUES (3, 5, true) ON CONFLICT (((price * 1.0)::text)) DO NOTHING",
+        "#0",
+    );
+}
+
 #[test]
 fn no_statement_sees_them() {
     let mut database = Database::with(SCHEMA, &ROWS);

@@ -398,3 +398,22 @@ UPDATE pa SET id = 20 WHERE id = 1;
 
 SELECT * FROM ch ORDER BY id;
 1|7|107; 2|-|200; 3|-|300
+
+-- PostgreSQL casts the old value, and answers 2 and nothing.
+CREATE TABLE y (a integer, b integer GENERATED ALWAYS AS (a / 2.0) STORED);
+CREATE TABLE
+
+CREATE INDEX ON y ((b + 1));
+CREATE INDEX
+
+INSERT INTO y VALUES (3);
+#1
+
+ALTER TABLE y ALTER b TYPE numeric;
+ALTER TABLE
+
+SELECT trim_scale(b) FROM y;
+1.5
+
+SELECT count(*) FROM y WHERE b + 1 = 2.5;
+1
