@@ -6,7 +6,7 @@ use anabranch_types::{ColumnIndex, Effect, Key, TableId, Value};
 
 use super::World;
 use super::call::{Call, LoggedCall, Side, run};
-use super::merge::{Merged, merge};
+use super::merge::{Merged, merge, violated_by};
 use super::serial::PairOutcome;
 use super::state::{Log, State};
 use super::validity::{violated, violated_since};
@@ -92,16 +92,10 @@ impl MergedCase {
 
     /// The invariants that the merged state violates.
     pub(super) fn violated(&self, world: &World<'_>) -> Vec<String> {
-        let mut violated = match self.planned {
+        violated_by(self.broken.as_ref(), || match self.planned {
             true => violated(world, &self.merged),
             false => violated_since(world, &self.merged, &self.ancestor),
-        };
-        if let Some(broken) = &self.broken
-            && !violated.contains(broken)
-        {
-            violated.insert(0, broken.clone());
-        }
-        violated
+        })
     }
 
     /// Whether two calls on two sides led to a state that neither order of them leads to: see [`Case::loses`].

@@ -14,7 +14,7 @@ use super::Explorer;
 use super::call::{Call, Side};
 use super::case::Case;
 use super::counterexample::Counterexample;
-use super::merge::{Merged, merge};
+use super::merge::{Merged, merge, violated_by};
 use super::state::{Attempt, Log, State};
 use super::statement::inserts;
 use super::validity::violated;
@@ -67,12 +67,7 @@ impl Explorer<'_> {
         else {
             return None;
         };
-        let mut names = violated(world, &merged);
-        if let Some(broken) = broken
-            && !names.contains(&broken)
-        {
-            names.insert(0, broken);
-        }
+        let names = violated_by(broken.as_ref(), || violated(world, &merged));
         let rows = merged.tables().flat_map(|(table, rows)| {
             rows.iter()
                 .map(move |(key, row)| (table, key.clone(), row.clone()))

@@ -22,6 +22,16 @@ pub(super) enum Merged {
     Impossible,
 }
 
+/// The invariants that a merged state violates: the one that the merge found violated alone, else those that are `found` in
+/// the state. With two rows under one key, or without a value that an owner could not compute, what the state violates
+/// besides follows from that: it is no counterexample of another invariant.
+pub(super) fn violated_by(
+    broken: Option<&String>,
+    found: impl FnOnce() -> Vec<String>,
+) -> Vec<String> {
+    broken.map_or_else(found, |invariant| vec![invariant.clone()])
+}
+
 /// Applies the calls' effects to the ancestor, in the order of `logs`.
 pub(super) fn merge(world: &World<'_>, ancestor: &State, logs: &[&Log]) -> Merged {
     let mut state = ancestor.clone();

@@ -135,28 +135,34 @@ fn columns_of(footprint: &Footprint<'_>, table: TableId) -> impl Iterator<Item =
 /// What `owner` reads of the table, uses, and changes itself; `None` if there is nothing.
 fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Option<Check<'f>> {
     let mine: Vec<&Action> = footprint.on(owner, table).collect();
-    let written: Vec<Aspect> = mine
-        .iter()
-        .filter(|a| !a.cascaded)
-        .flat_map(|a| {
-            let mut aspects = changed(a);
-            if a.access.role == Role::Delete {
-                // A deleted row takes all its values along.
-                aspects.extend(columns_of(footprint, table));
-            }
-            aspects
-        })
-        .collect();
+    let written = |with_cascades: bool| -> Vec<Aspect> {
+        let writes = mine.iter().filter(|a| with_cascades || !a.cascaded);
+        writes
+            .flat_map(|a| {
+                let mut aspects = changed(a);
+                // A deleted row takes all its values along. Who reads those of a row that a cascade takes reads its
+                // existence, too.
+                if a.access.role == Role::Delete && !a.cascaded {
+                    aspects.extend(columns_of(footprint, table));
+                }
+                aspects
+            })
+            .collect()
+    };
+    // A cascade changes what statements have read; but it follows from a statement that finds its own rows, and what a
+    // cascade looks for is decided there.
+    let (direct, all) = (written(false), written(true));
     let mut reads = Vec::new();
     let mut aspects = Vec::new();
-    for action in mine {
+    for action in &mine {
+        let written = if action.cascaded { &direct } else { &all };
         let mut seen = relied_on(footprint, action);
         seen.retain(|aspect| match aspect {
             Aspect::Rows | Aspect::Gone => EXISTENCE.iter().any(|of| written.contains(of)),
             Aspect::Column(_) => written.contains(aspect),
         });
         if !seen.is_empty() {
-            reads.push(action);
+            reads.push(*action);
             aspects.extend(seen);
         }
     }

@@ -10,7 +10,7 @@ use anabranch_analysis::plan::Confluence::{No, Yes};
 use anabranch_analysis::plan::{CoordinationClass, Plan};
 use anabranch_sql::SourceFile;
 
-use crate::soundness::{Random, attacked_as_usual};
+use crate::soundness::{Random, attacked, attacked_as_usual};
 use crate::support::{Application, entry, expect};
 
 fn plan(sql: &str) -> Plan {
@@ -371,6 +371,14 @@ fn no_plan_of_such_applications_is_broken() {
         assert!(tally.free > 20 && tally.guarded > 100, "{tally:#?}");
         assert!(tally.yes.contains("mv-update"), "{tally:#?}");
     }
+}
+
+/// Without guards these had counterexamples of an equation without an edge: of a row whose owner refused the second
+/// amount, for a CHECK.
+#[test]
+fn a_row_that_refuses_an_amount_shows_no_equation() {
+    let tally = attacked([49_608, 55_632, 62_200, 96_840].into_iter(), made_up);
+    assert_eq!(tally.tried, 4);
 }
 
 /// Everything in the lists is SQL that the analyser reads.

@@ -657,7 +657,7 @@ pub(crate) fn seeds_or(usual: Range<u64>) -> Range<u64> {
 }
 
 /// Attacks the plans of the applications that these seeds make; none may break.
-fn attacked(seeds: impl Iterator<Item = u64>, made_up: fn(u64) -> String) -> Tally {
+pub(crate) fn attacked(seeds: impl Iterator<Item = u64>, made_up: fn(u64) -> String) -> Tally {
     let cases = std::env::var("ANABRANCH_ANALYSIS_CASES").ok();
     let effort = Effort {
         cases: cases.and_then(|text| text.parse().ok()).unwrap_or(60),
