@@ -221,7 +221,7 @@ impl Words<'_> {
             "create" | "alter" | "drop" | "comment" | "grant" | "revoke" | "reassign"
             | "security" | "import" | "refresh" | "reindex" | "cluster" => refused(
                 &format!("{} of objects", word.to_uppercase()),
-                "Take the belt away (anabranch belt remove; an embedded ring: end it), change the schema on every server, and install the belt again.",
+                "Stop the middlewares, and have anabranch belt migrate run it on all servers (an embedded ring: end it, and begin again).",
             ),
             "vacuum" | "analyze" | "checkpoint" | "load" => {
                 refused(&word.to_uppercase(), "Connect to the database itself.")

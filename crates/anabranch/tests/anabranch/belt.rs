@@ -8,13 +8,13 @@ use anabranch_dbms::postgres::{Server, Settings};
 use postgres::{Client, NoTls};
 
 /// What a run of the program printed, and its exit code.
-struct Ran {
-    code: Option<i32>,
-    out: String,
-    errors: String,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) errors: String,
 }
 
-fn anabranch(arguments: &[&str]) -> Ran {
+pub(crate) fn anabranch(arguments: &[&str]) -> Ran {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(arguments)
         .current_dir(root())
@@ -31,7 +31,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn run(client: &mut Client, statements: &str) {
+pub(crate) fn run(client: &mut Client, statements: &str) {
     if let Err(error) = client.batch_execute(statements) {
         panic!(
             "{}\n{statements}",
@@ -40,10 +40,10 @@ fn run(client: &mut Client, statements: &str) {
     }
 }
 
-const NAMES: [&str; 3] = ["germany", "japan", "brazil"];
+pub(crate) const NAMES: [&str; 3] = ["germany", "japan", "brazil"];
 
 /// A port that nothing listens on.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     listener.local_addr().expect("it has an address").port()
 }
@@ -248,7 +248,7 @@ fn what_cannot_be_a_ring_is_refused_with_what_to_do() {
 }
 
 /// A middleware, ended with the test.
-struct Middleware(Child);
+pub(crate) struct Middleware(Child);
 
 impl Drop for Middleware {
     fn drop(&mut self) {
@@ -259,8 +259,13 @@ impl Drop for Middleware {
 }
 
 fn serve(file: &str, at: &str) -> Middleware {
+    serve_files(file, at, "examples/tpcw")
+}
+
+/// The same, for another application.
+pub(crate) fn serve_files(file: &str, at: &str, files: &str) -> Middleware {
     let child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
-        .args(["serve", "--belt", file, "--at", at, "examples/tpcw"])
+        .args(["serve", "--belt", file, "--at", at, files])
         .current_dir(root())
         .stdout(Stdio::null())
         .spawn();
@@ -273,7 +278,7 @@ fn connect(file: &str, place: usize) -> Client {
 }
 
 /// The same, for a database with another name.
-fn connect_to(file: &str, place: usize, database: &str) -> Client {
+pub(crate) fn connect_to(file: &str, place: usize, database: &str) -> Client {
     let text = std::fs::read_to_string(file).expect("it is there");
     let listen = text
         .lines()
@@ -296,7 +301,7 @@ fn connect_to(file: &str, place: usize, database: &str) -> Client {
 }
 
 /// Calls a function that returns one number.
-fn number(client: &mut Client, call: &str) -> i64 {
+pub(crate) fn number(client: &mut Client, call: &str) -> i64 {
     let messages = client.simple_query(call);
     let messages = messages
         .unwrap_or_else(|error| panic!("{}\n{call}", anabranch_dbms::postgres::explain(&error)));

@@ -1,6 +1,7 @@
 //! The program from outside: its commands, its servers, and what it does to a live PostgreSQL.
 
 mod belt;
+mod belt_migrate;
 mod cli;
 mod embedded;
 mod live_dump;

@@ -31,7 +31,7 @@ impl std::fmt::Debug for Site<'_> {
     }
 }
 
-/// A change of the servers of a ring.
+/// A change of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// All rows are gathered on one server, and the ring ends.
@@ -40,6 +40,10 @@ pub enum Change {
     Join,
     /// A server leaves.
     Leave,
+    /// The schema changes.
+    Migrate,
+    /// The schema has changed on this server, and perhaps not on others.
+    Migrated,
 }
 
 impl Change {
@@ -49,6 +53,8 @@ impl Change {
             Change::Gather => "gather",
             Change::Join => "join",
             Change::Leave => "leave",
+            Change::Migrate => "migrate",
+            Change::Migrated => "migrated",
         }
     }
 
@@ -56,6 +62,8 @@ impl Change {
         match word {
             "join" => Change::Join,
             "leave" => Change::Leave,
+            "migrate" => Change::Migrate,
+            "migrated" => Change::Migrated,
             _ => Change::Gather,
         }
     }
@@ -64,7 +72,7 @@ impl Change {
 /// Why a ring is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// The name of the server that gathers, joins or leaves.
+    /// The name of the server that gathers, joins or leaves, or of the script that changes the schema.
     pub target: String,
     /// What changes.
     pub change: Change,

@@ -64,7 +64,7 @@ fn gather_on(
     plan: &Plan<'_>,
     before: &mut dyn FnMut(&str),
 ) -> Result<Gathered, String> {
-    let mut open = lock_all(sites, plan, before)?;
+    let mut open = lock_all(sites, &plan.lock(), before)?;
     let mut rows = Vec::new();
     for one in &mut open {
         before("rows");
@@ -95,7 +95,7 @@ fn gather_on(
         applied: applied[target],
         ..Gathered::default()
     };
-    compare_whole(&mut open, plan, before)?;
+    compare_whole(&mut open, &plan.whole, before)?;
     for table in &plan.others {
         before("digest");
         let mut digests = Vec::new();

@@ -99,7 +99,8 @@ pub fn installation(client: &mut Client) -> Result<(Option<Installed>, String), 
 const PLAIN_NAMES: &str =
     "SET LOCAL search_path = pg_catalog; SET LOCAL quote_all_identifiers = off";
 
-fn inspect_in(
+/// Inspects a database within a transaction, whose `search_path` it changes.
+pub(super) fn inspect_in(
     client: &mut impl GenericClient,
     roles: Roles<'_>,
 ) -> Result<Inspection, postgres::Error> {

@@ -9,7 +9,7 @@
 use anabranch_protocol::belt::{Epoch, Hop, Rows, ServerId};
 
 use super::closed::{Site, error_of, reopen};
-use super::relocate::{Membership, Open, Plan, apply_all, lock_all, membership};
+use super::relocate::{Membership, Open, apply_all, lock_all, membership};
 use super::ring::Payloads;
 use super::share::{ROUNDS_MAX, begin_epoch, commit, commit_received};
 use crate::belt::Changes;
@@ -87,7 +87,7 @@ struct Round<'c> {
 
 impl<'c> Round<'c> {
     fn begin(sites: &'c mut [Site<'_>], before: &mut dyn FnMut(&str)) -> Result<Round<'c>, String> {
-        let mut open = lock_all(sites, &Plan::of_no_table(), before)?;
+        let mut open = lock_all(sites, "", before)?;
         let mut states = Vec::new();
         let mut rows = Vec::new();
         for one in &mut open {

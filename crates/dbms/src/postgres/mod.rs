@@ -7,6 +7,7 @@
 //!   [`ring`]: its transactions, [`batch`]: what they apply together.
 //! * [`install_all`]: installs it on all servers, or on none; [`gather`]: takes it away, with all rows on one server;
 //!   [`share`]: a server joins a ring, or leaves it. Both move rows by [`relocate`], while the ring is [`closed`].
+//!   [`migrate`]: its schema changes, and no row moves.
 //!   [`mod@copy`]: rows between databases; [`dump`]: a schema between databases.
 
 pub mod address;
@@ -22,6 +23,7 @@ pub mod inspect;
 pub mod install;
 pub mod install_all;
 pub mod lost;
+pub mod migrate;
 pub mod numbers;
 pub mod programs;
 pub mod relocate;

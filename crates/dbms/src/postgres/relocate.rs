@@ -70,28 +70,22 @@ impl std::fmt::Debug for Plan<'_> {
 }
 
 impl Plan<'_> {
-    /// For a change that moves no row.
-    pub(super) fn of_no_table() -> Plan<'static> {
-        Plan {
-            whole: Vec::new(),
-            shared: Vec::new(),
-            others: Vec::new(),
-            slot_of: Box::new(|_, _| Err("no row moves".to_owned())),
-            removed: Vec::new(),
-        }
-    }
-
     /// The statement that keeps out writes of the ring's tables.
-    fn lock(&self) -> String {
+    pub(super) fn lock(&self) -> String {
         let shared = self.shared.iter().map(|shared| &shared.table);
-        let locked: Vec<String> = self.whole.iter().chain(shared).map(Table::path).collect();
-        match locked.is_empty() {
-            true => String::new(),
-            false => format!(
-                "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
-                locked.join(", ")
-            ),
-        }
+        lock_of(self.whole.iter().chain(shared))
+    }
+}
+
+/// The statement that keeps out writes of these tables.
+pub(super) fn lock_of<'t>(tables: impl Iterator<Item = &'t Table>) -> String {
+    let locked: Vec<String> = tables.map(Table::path).collect();
+    match locked.is_empty() {
+        true => String::new(),
+        false => format!(
+            "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
+            locked.join(", ")
+        ),
     }
 }
 
@@ -162,41 +156,46 @@ impl Open<'_> {
     }
 }
 
-/// Begins a transaction on each server that keeps out operations and writes.
+/// Begins a transaction on each server that keeps out operations and writes. `lock` locks its tables.
 pub(super) fn lock_all<'c>(
     sites: &'c mut [Site<'_>],
-    plan: &Plan<'_>,
+    lock: &str,
     before: &mut dyn FnMut(&str),
 ) -> Result<Vec<Open<'c>>, String> {
-    let lock = plan.lock();
-    let mut open = Vec::new();
-    for site in sites.iter_mut() {
-        before("begin");
-        let begun = site.client.build_transaction();
-        let begun = begun.isolation_level(IsolationLevel::ReadCommitted).start();
-        let mut one = Open {
-            place: site.place,
-            name: site.name,
-            work: Work::new(begun.map_err(error_of(site.name))?),
-        };
-        before("settings");
-        one.run(copy::EXACT)?;
-        let is_installed = install::is_installed(&mut one.work.transaction);
-        if is_installed.map_err(error_of(site.name))? {
-            before("lock");
-            // Operations of a middleware that has ended may still run. Each statement after this one sees what they have done.
-            one.run("LOCK TABLE anabranch.fence IN EXCLUSIVE MODE")
-                .map_err(|error| {
-                    format!("{error}; an operation still runs there: wait for its end, or end it")
-                })?;
-        }
+    let sites = sites.iter_mut();
+    sites.map(|site| lock_one(site, lock, before)).collect()
+}
+
+/// Begins such a transaction on one server.
+pub(super) fn lock_one<'c>(
+    site: &'c mut Site<'_>,
+    lock: &str,
+    before: &mut dyn FnMut(&str),
+) -> Result<Open<'c>, String> {
+    before("begin");
+    let begun = site.client.build_transaction();
+    let begun = begun.isolation_level(IsolationLevel::ReadCommitted).start();
+    let mut one = Open {
+        place: site.place,
+        name: site.name,
+        work: Work::new(begun.map_err(error_of(site.name))?),
+    };
+    before("settings");
+    one.run(copy::EXACT)?;
+    let is_installed = install::is_installed(&mut one.work.transaction);
+    if is_installed.map_err(error_of(site.name))? {
         before("lock");
-        one.run(&lock).map_err(|error| {
-            format!("{error}; another connection is writing there: wait for its end, or end it")
-        })?;
-        open.push(one);
+        // Operations of a middleware that has ended may still run. Each statement after this one sees what they have done.
+        one.run("LOCK TABLE anabranch.fence IN EXCLUSIVE MODE")
+            .map_err(|error| {
+                format!("{error}; an operation still runs there: wait for its end, or end it")
+            })?;
     }
-    Ok(open)
+    before("lock");
+    one.run(lock).map_err(|error| {
+        format!("{error}; another connection is writing there: wait for its end, or end it")
+    })?;
+    Ok(one)
 }
 
 /// Has each server apply the operations of others that it has not received. `rows` are the belt's tables of each server,
@@ -235,10 +234,10 @@ pub(super) fn apply_all(
 /// BELT-I13: after all operations are applied, all servers have the same rows of a whole table.
 pub(super) fn compare_whole(
     open: &mut [Open<'_>],
-    plan: &Plan<'_>,
+    whole: &[Table],
     before: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
-    for table in &plan.whole {
+    for table in whole {
         let mut first: Option<RowDigest> = None;
         for number in 0..open.len() {
             before("digest");

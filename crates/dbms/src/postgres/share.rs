@@ -200,7 +200,7 @@ impl<'c> Round<'c> {
         plan: &Plan<'_>,
         before: &mut dyn FnMut(&str),
     ) -> Result<Round<'c>, String> {
-        let mut open = lock_all(sites, plan, before)?;
+        let mut open = lock_all(sites, &plan.lock(), before)?;
         let mut states = Vec::new();
         for one in &mut open {
             before("membership");
@@ -272,7 +272,7 @@ impl<'c> Round<'c> {
             slots: self.lists.slots(),
             ..Shared::default()
         };
-        compare_whole(&mut self.open[..installed], plan, before)?;
+        compare_whole(&mut self.open[..installed], &plan.whole, before)?;
         let last = last_numbers(&mut self.open[..installed], 0, before)?;
         let is_fresh = self.open.len() > installed;
         if is_fresh {

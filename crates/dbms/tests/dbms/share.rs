@@ -172,7 +172,7 @@ fn assert_shared(server: &Server, names: &[String], kind: Kind) {
 }
 
 /// Operations run on each member in turn, and all members receive them, in a new epoch.
-fn assert_runs(server: &Server, names: &[String], members: &[u16], epoch: u64) {
+pub(crate) fn assert_runs(server: &Server, names: &[String], members: &[u16], epoch: u64) {
     let name = |place: u16| names[usize::from(place)].as_str();
     let mut databases: Vec<(u16, PostgresDatabase)> = members
         .iter()

@@ -73,8 +73,8 @@ pub(super) fn remove_gathered(
             }) if closed.change != Change::Gather => {
                 let other = closed.target;
                 return Err(format!(
-                    "error: {name}: {other} has begun to join the ring, or to leave it, and has not come to the end: repeat anabranch \
-                     belt add-server or remove-server with {other} first"
+                    "error: {name}: another change of the ring has begun, for {other}, and has not come to its end: repeat that first \
+                     (anabranch belt add-server, remove-server or migrate)"
                 )
                 .into());
             }

@@ -1,7 +1,8 @@
-//! `anabranch belt check|install|remove|add-server|remove-server SERVERS …`: PostgreSQL servers as a ring of the Conveyor Belt.
+//! `anabranch belt check|install|remove|add-server|remove-server|migrate SERVERS …`: PostgreSQL servers as a ring of the Conveyor Belt.
 
 mod embedded;
 mod gather;
+mod migrate;
 mod parts;
 mod report;
 mod serve;
@@ -24,7 +25,7 @@ use super::Verdict;
 use super::input::InputArguments;
 use super::output::say;
 pub(super) use embedded::{Embedded, SERVERS_MAX, serve as serve_embedded};
-use parts::Parts;
+use parts::{Parts, Seen};
 pub(super) use serve::{Middleware, serve};
 
 /// How long to wait for a connection to a server.
@@ -50,6 +51,8 @@ enum BeltCommand {
     /// With the middlewares stopped: have a server leave the ring, after it has given its rows to the others; with --lost, go
     /// on without one that will never come back
     RemoveServer(RemoveServerArguments),
+    /// With the middlewares stopped: change the schema and the application on all servers. Every row stays where it is
+    Migrate(MigrateArguments),
 }
 
 #[derive(Debug, Args)]
@@ -127,6 +130,32 @@ struct RemoveServerArguments {
     lost: bool,
 }
 
+#[derive(Debug, Args)]
+struct MigrateArguments {
+    /// The file that describes the servers
+    servers: PathBuf,
+    /// The files of the application as it is from now on, as for serve
+    #[arg(value_name = "FILES", required = true)]
+    files: Vec<PathBuf>,
+    /// A file or folder of the application that the belt was installed for
+    #[arg(long, value_name = "PATH", required = true)]
+    was: Vec<PathBuf>,
+    /// A file of SQL that changes the schema: it runs on each server, in one transaction. Several run one behind the other;
+    /// without any, the application alone changes
+    #[arg(long, value_name = "FILE")]
+    script: Vec<PathBuf>,
+    /// The weights of the application as it is from now on
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// The weights that the belt was installed with
+    #[arg(long, value_name = "FILE")]
+    was_weights: Option<PathBuf>,
+    /// A server that was lost for good after an earlier run had begun: go on without it, and remove it with remove-server --lost
+    /// when the middlewares run
+    #[arg(long, value_name = "NAME")]
+    lost: Option<String>,
+}
+
 /// A server, as far as it could be reached.
 pub(super) struct Reached {
     pub(super) entry: ServerEntry,
@@ -153,6 +182,7 @@ pub(crate) fn run(arguments: BeltArguments) -> Result<Verdict, Box<dyn Error>> {
         BeltCommand::AddServer(of) => share::add_server(&of),
         BeltCommand::RemoveServer(of) if of.lost => remove_lost_server(&of),
         BeltCommand::RemoveServer(of) => share::remove_server(&of),
+        BeltCommand::Migrate(of) => migrate::migrate(&of),
     }
 }
 
@@ -180,7 +210,7 @@ fn check(
         return Err(arguments.input.nothing_found(&input.script).into());
     }
     let mut reached = reach(&servers)?;
-    let mut parts = Parts::new(&servers, &input, &reached, &[]);
+    let mut parts = Parts::new(&servers, &input, &Seen::of(&reached), &[]);
     say!("{}", report::render(&servers, &input, &reached, &parts))?;
     if installs && parts.objections.is_empty() {
         let copied = parts.install(&mut reached, place, &replaced)?;

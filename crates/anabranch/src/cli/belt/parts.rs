@@ -11,13 +11,14 @@ use anabranch_dbms::postgres::capture::ReplicatedTable;
 use anabranch_dbms::postgres::catalog::{Sequence, Table};
 use anabranch_dbms::postgres::closed::{self, Progress};
 use anabranch_dbms::postgres::explain;
+use anabranch_dbms::postgres::inspect::Inspection;
 use anabranch_dbms::postgres::install::{self, InstalledType, Part};
 use anabranch_dbms::postgres::install_all::{Member, Source, install_all};
-use anabranch_dbms::servers::Unknown;
+use anabranch_dbms::servers::{ServerEntry, Unknown};
 use anabranch_dbms::slots;
 use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::Role;
-use anabranch_types::{DataType, TableSchema};
+use anabranch_types::{ColumnIndex, DataType, TableSchema};
 
 use super::Reached;
 use crate::cli::input::Input;
@@ -47,6 +48,37 @@ pub(super) struct Held {
     pub(super) newest: Newest,
     /// Whether operations that run on one server find its rows by that column alone.
     pub(super) is_found_by_key: bool,
+    /// The columns whose newest values one server alone may have.
+    pub(super) own_columns: BTreeSet<String>,
+    /// How the transaction types find and write its rows.
+    pub(super) uses: Vec<Use>,
+}
+
+/// How a statement of a transaction type uses a table's rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Use {
+    /// The type, and where its operations run.
+    pub(super) of: InstalledType,
+    /// What it does; nothing if it is not known.
+    role: Option<Role>,
+    /// The columns by which it finds rows, or that it writes, and how.
+    columns: Vec<(String, String)>,
+    has_other_conditions: bool,
+}
+
+impl Use {
+    /// The same with the columns by the names that these had, and without those that are new.
+    pub(super) fn renamed(&self, names: &BTreeMap<&str, &str>) -> Use {
+        let columns = self.columns.iter();
+        let columns = columns.filter_map(|(name, how)| {
+            let name = names.get(name.as_str())?;
+            Some(((*name).to_owned(), how.clone()))
+        });
+        Use {
+            columns: columns.collect(),
+            ..self.clone()
+        }
+    }
 }
 
 impl Held {
@@ -73,6 +105,29 @@ pub(super) enum Newest {
     Unknown,
 }
 
+/// A server, and what is known of its database.
+pub(super) struct Seen<'s> {
+    pub(super) entry: &'s ServerEntry,
+    /// The role of the middleware.
+    pub(super) role: Option<&'s str>,
+    pub(super) database: Result<&'s Inspection, &'s str>,
+}
+
+impl Seen<'_> {
+    /// The servers as they were reached.
+    pub(super) fn of(reached: &[Reached]) -> Vec<Seen<'_>> {
+        let all = reached.iter().map(|server| Seen {
+            entry: &server.entry,
+            role: server.role.as_deref(),
+            database: match &server.database {
+                Ok((_, inspection)) => Ok(inspection),
+                Err(error) => Err(error),
+            },
+        });
+        all.collect()
+    }
+}
+
 /// What has to be installed.
 pub(super) struct Parts {
     /// The tables of the application, by name.
@@ -91,7 +146,7 @@ impl Parts {
     pub(super) fn new(
         servers: &Servers,
         input: &Input,
-        reached: &[Reached],
+        seen: &[Seen<'_>],
         without: &[usize],
     ) -> Parts {
         let mut parts = Parts {
@@ -102,7 +157,7 @@ impl Parts {
             remarks: Vec::new(),
         };
         let members = || {
-            let all = reached.iter().enumerate();
+            let all = seen.iter().enumerate();
             all.filter(|(place, _)| !without.contains(place))
                 .map(|(_, server)| server)
         };
@@ -110,7 +165,7 @@ impl Parts {
             let name = &server.entry.name;
             match &server.database {
                 Err(error) => parts.objections.push(format!("{name}: {error}")),
-                Ok((_, inspection)) => {
+                Ok(inspection) => {
                     let objections = inspection.objections.iter();
                     parts
                         .objections
@@ -133,8 +188,7 @@ impl Parts {
                 ));
             }
         }
-        let mut usable =
-            members().filter_map(|r| Some((&r.entry.name, &r.database.as_ref().ok()?.1)));
+        let mut usable = members().filter_map(|of| Some((&of.entry.name, of.database.ok()?)));
         let Some((first_name, first)) = usable.next() else {
             return parts;
         };
@@ -180,15 +234,15 @@ impl Parts {
                 is_whole: true,
             });
         }
-        parts.choose_sequences(servers, reached);
+        parts.choose_sequences(servers, seen);
         let ring = servers
             .server
             .iter()
             .map(|server| server.name.as_str())
             .collect::<Vec<_>>()
             .join(",");
-        for (place, server) in reached.iter().enumerate() {
-            let count = reached.len() as u16;
+        for (place, server) in seen.iter().enumerate() {
+            let count = seen.len() as u16;
             parts.parts.push(Part {
                 ring: ring.clone(),
                 name: server.entry.name.clone(),
@@ -198,7 +252,7 @@ impl Parts {
                 owners: slots::initial(servers.slots, count),
                 tables: replicated.clone(),
                 sequences: parts.sequences.clone(),
-                middleware: server.role.clone(),
+                middleware: server.role.map(str::to_owned),
                 applications: servers.applications.clone(),
                 digest: first.digest.clone(),
                 types: types(input),
@@ -247,11 +301,9 @@ impl Parts {
     }
 
     /// All sequences, each with the highest number that any server has given.
-    fn choose_sequences(&mut self, servers: &Servers, reached: &[Reached]) {
+    fn choose_sequences(&mut self, servers: &Servers, seen: &[Seen<'_>]) {
         let mut chosen: BTreeMap<String, Sequence> = BTreeMap::new();
-        let inspections = reached
-            .iter()
-            .filter_map(|r| Some(&r.database.as_ref().ok()?.1));
+        let inspections = seen.iter().filter_map(|of| of.database.ok());
         for sequence in inspections.flat_map(|inspection| &inspection.sequences) {
             let entry = chosen
                 .entry(sequence.path())
@@ -278,6 +330,11 @@ impl Parts {
             ));
         }
         self.sequences = chosen.into_values().collect();
+    }
+
+    /// What the server at a place gets.
+    pub(super) fn of(&self, place: usize) -> Option<&Part> {
+        self.parts.get(place)
     }
 
     /// What the last server gets.
@@ -363,6 +420,7 @@ pub(super) fn types(input: &Input) -> Vec<InstalledType> {
 /// The tables of the application with their distributions.
 pub(super) fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
     let catalog = input.script.application.catalog();
+    let installed = types(input);
     let mut tables: Vec<Held> = catalog
         .schema
         .tables
@@ -394,11 +452,61 @@ pub(super) fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
                 is_replicated: false,
                 newest: newest(input, table, written),
                 is_found_by_key: written.is_found_by_key,
+                own_columns: table
+                    .columns
+                    .iter()
+                    .zip(&written.columns)
+                    .filter(|(_, spread)| **spread == Spread::OwnServer)
+                    .map(|(column, _)| column.name.clone())
+                    .collect(),
+                uses: uses(input, table, &installed),
             }
         })
         .collect();
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     tables
+}
+
+/// How the transaction types use a table.
+fn uses(input: &Input, table: &TableSchema, types: &[InstalledType]) -> Vec<Use> {
+    let mut uses = Vec::new();
+    for summary in &input.script.summaries {
+        let Some(of) = types.iter().find(|of| of.name == summary.name) else {
+            continue;
+        };
+        if summary.unknown.is_some() || summary.may_change_any_table {
+            uses.push(Use {
+                of: of.clone(),
+                role: None,
+                columns: Vec::new(),
+                has_other_conditions: true,
+            });
+        }
+        let statements = summary.statements.iter();
+        let accesses = statements.flat_map(|statement| &statement.accesses);
+        for access in accesses.filter(|access| access.table == table.id) {
+            let name = |column: ColumnIndex| table.columns[column.index()].name.clone();
+            let finds = access.conditions.iter();
+            let finds = finds.map(|of| {
+                (
+                    name(of.column),
+                    format!("{:?} {:?}", of.comparison, of.term),
+                )
+            });
+            let writes = access.writes.iter();
+            let writes = writes.map(|of| (name(of.column), format!("{:?}", of.class)));
+            let listed = access.listed.iter();
+            let listed =
+                listed.map(|(column, parameter)| (name(*column), format!("any {parameter}")));
+            uses.push(Use {
+                of: of.clone(),
+                role: Some(access.role),
+                columns: finds.chain(listed).chain(writes).collect(),
+                has_other_conditions: access.has_other_conditions,
+            });
+        }
+    }
+    uses
 }
 
 /// Which server has the newest copy of a table's row.

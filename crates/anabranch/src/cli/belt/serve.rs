@@ -177,6 +177,9 @@ fn check_open(client: &mut Client, name: &str) -> Result<(), String> {
         Change::Leave => format!(
             "error: {name}: {target} is leaving the ring: repeat anabranch belt remove-server with {target}"
         ),
+        Change::Migrate | Change::Migrated => format!(
+            "error: {name}: the schema of the ring is changing, by {target}: repeat anabranch belt migrate with this script"
+        ),
     })
 }
 

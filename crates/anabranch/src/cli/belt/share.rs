@@ -14,7 +14,7 @@ use anabranch_dbms::postgres::relocate::Plan;
 use anabranch_dbms::postgres::share::{self, Change, Shared};
 
 use super::gather::{placed, running, sites, still_runs};
-use super::parts::{Parts, SCHEMA, held, types};
+use super::parts::{Parts, SCHEMA, Seen, held, types};
 use super::serve::{check_installed, ring_of};
 use super::{
     AddServerArguments, Reached, RemoveServerArguments, Verdict, first_membership, reach,
@@ -55,7 +55,7 @@ pub(super) fn add_server(arguments: &AddServerArguments) -> Result<Verdict, Box<
     let input = read_input(&arguments.files, arguments.weights.as_deref(), &servers)?;
     let first = usize::from(found.members[0]);
     copy_schema_to(&servers, &mut reached, first, last)?;
-    let parts = Parts::new(&servers, &input, &reached, &gone);
+    let parts = Parts::new(&servers, &input, &Seen::of(&reached), &gone);
     if !parts.objections.is_empty() {
         say!("{}", report::objections(&parts.objections, false))?;
         return Ok(Verdict::Finding);
@@ -413,12 +413,12 @@ fn plan(
     })
 }
 
-fn place_of(servers: &Servers, file: &Path, name: &str) -> Result<usize, String> {
+pub(super) fn place_of(servers: &Servers, file: &Path, name: &str) -> Result<usize, String> {
     let place = servers.server.iter().position(|of| of.name == name);
     place.ok_or_else(|| format!("error: {} has no server {name}", file.display()))
 }
 
-fn read_input(
+pub(super) fn read_input(
     files: &[PathBuf],
     weights: Option<&Path>,
     servers: &Servers,
@@ -433,7 +433,10 @@ fn read_input(
 }
 
 /// Says which servers are not reached, if some are not that have to be.
-fn unreached(reached: &[Reached], gone: &[usize]) -> Result<Option<Verdict>, Box<dyn Error>> {
+pub(super) fn unreached(
+    reached: &[Reached],
+    gone: &[usize],
+) -> Result<Option<Verdict>, Box<dyn Error>> {
     let members = reached.iter().enumerate();
     let members = members.filter(|(place, _)| !gone.contains(place));
     let failures = members.filter_map(|(_, server)| {

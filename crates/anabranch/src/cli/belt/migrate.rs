@@ -1,0 +1,481 @@
+//! `anabranch belt migrate SERVERS FILES --was PATH --script FILE`: the schema and the application of a ring change, and every
+//! row stays where it is.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+
+use anabranch_dbms::Servers;
+use anabranch_dbms::postgres::catalog::Table;
+use anabranch_dbms::postgres::closed::{self, Change, Closed};
+use anabranch_dbms::postgres::explain;
+use anabranch_dbms::postgres::inspect::Roles;
+use anabranch_dbms::postgres::install::{InstalledType, Part, captured_tables};
+use anabranch_dbms::postgres::migrate::{
+    self, Identity, Left, Migrated, Migration, Standing, is_as_it_was, standing,
+};
+use anabranch_middleware::command::{Command, command};
+use anabranch_middleware::lex;
+use anabranch_types::DataType;
+
+use super::gather::{running, sites, still_runs};
+use super::parts::{Held, Newest, Parts, SCHEMA, Seen, Use, held, types};
+use super::serve::{check_installed, ring_of};
+use super::share::{place_of, read_input, unreached};
+use super::{MigrateArguments, Reached, Verdict, first_membership, reach, report};
+use crate::cli::input::Input;
+use crate::cli::output::say;
+
+/// Changes the schema and the application.
+pub(super) fn migrate(arguments: &MigrateArguments) -> Result<Verdict, Box<dyn Error>> {
+    let file = &arguments.servers;
+    let servers = Servers::read(file)?;
+    let script = read_script(&arguments.script)?;
+    let lost = arguments.lost.as_ref();
+    let lost = lost
+        .map(|name| place_of(&servers, file, name))
+        .transpose()?;
+    let old = read_input(&arguments.was, arguments.was_weights.as_deref(), &servers)?;
+    let new = read_input(&arguments.files, arguments.weights.as_deref(), &servers)?;
+    let mut reached = reach(&servers)?;
+    let found = first_membership(&mut reached, |_| true)?;
+    let found = found.ok_or("error: the belt is installed on no server: anabranch belt install")?;
+    let gone: Vec<usize> = (0..servers.server.len())
+        .filter(|place| {
+            lost == Some(*place) || !found.members.iter().any(|of| usize::from(*of) == *place)
+        })
+        .collect();
+    if let Some(lost) = lost.filter(|place| reached[*place].database.is_ok()) {
+        return Err(format!(
+            "error: the database of {} is reached: leave --lost out, and it takes part",
+            servers.server[lost].name
+        )
+        .into());
+    }
+    if let Some(verdict) = unreached(&reached, &gone)? {
+        return Ok(verdict);
+    }
+    let wanted = Closed {
+        target: script.name.clone(),
+        change: Change::Migrate,
+    };
+    let how_far = standing(&mut sites(&mut reached, &gone), &wanted)?;
+    if how_far == Standing::Done {
+        closed::reopen(&mut sites(&mut reached, &gone), &mut |_| {})?;
+        say!(
+            "All servers had the new schema. The ring is open: start the middlewares, with the new files.\n"
+        )?;
+        return Ok(Verdict::Fine);
+    }
+    let changed = match &how_far {
+        Standing::Between(changed) => changed.clone(),
+        Standing::NotBegun | Standing::Done => Vec::new(),
+    };
+    let was = Was::read(&servers, &mut reached, &gone, &changed, &old)?;
+    if let Some(running) = running(&servers.server, &gone) {
+        return Err(still_runs(running).into());
+    }
+    let outcome = run(&servers, &mut reached, &gone, &script, &wanted, &was, &new);
+    let migrated = match outcome {
+        Ok(migrated) => migrated,
+        Err(error) => {
+            return Err(reopened(&mut reached, &gone, &wanted, &error).into());
+        }
+    };
+    if !migrated.objections.is_empty() {
+        say!("{}", report::objections(&migrated.objections, false))?;
+        let ends = reopened(&mut reached, &gone, &wanted, "");
+        say!("{}\n", ends.trim_start())?;
+        return Ok(Verdict::Finding);
+    }
+    say!("{}", render(&migrated, &was.types, &types(&new)))?;
+    let members = servers.server.len() - gone.len();
+    say!(
+        "{members} servers have the new schema, and no row has moved. Start all middlewares, with the new files.\n"
+    )?;
+    Ok(Verdict::Fine)
+}
+
+/// The ring and its application before the change.
+struct Was {
+    tables: Vec<Held>,
+    types: Vec<InstalledType>,
+    /// The tables of the database that all servers have whole.
+    whole: Vec<Table>,
+    /// Its other tables.
+    others: Vec<Table>,
+}
+
+impl Was {
+    /// Reads it from a server that has the schema as it was; `changed` are the sites that have not.
+    fn read(
+        servers: &Servers,
+        reached: &mut [Reached],
+        gone: &[usize],
+        changed: &[usize],
+        old: &Input,
+    ) -> Result<Was, Box<dyn Error>> {
+        let types = types(old);
+        let partitioning = old.plan.partitioning.as_ref();
+        let tables = partitioning.map_or_else(Vec::new, |of| held(old, of));
+        let ring = ring_of(&servers.server);
+        let mut found: Option<(Vec<Table>, Vec<Table>)> = None;
+        let members = reached.iter_mut().enumerate();
+        let members = members.filter(|(place, _)| !gone.contains(place));
+        for (site, (place, server)) in members.enumerate() {
+            if changed.contains(&site) {
+                continue;
+            }
+            let Ok((client, inspection)) = &mut server.database else {
+                continue;
+            };
+            let rings = std::slice::from_ref(&ring);
+            check_installed(client, servers, place, &types, rings).map_err(|error| {
+                format!("{error}\n--was names the files that the belt was installed for")
+            })?;
+            if found.is_none() {
+                let captured = captured_tables(client).map_err(|error| {
+                    format!("error: {}: {}", server.entry.name, explain(&error))
+                })?;
+                let is_whole = |table: &Table| {
+                    let known = tables
+                        .iter()
+                        .find(|of| table.schema == SCHEMA && of.name == table.name);
+                    captured.contains(&(table.schema.clone(), table.name.clone()))
+                        && known.is_none_or(|of| of.newest == Newest::Everywhere)
+                };
+                let with_rows = inspection.tables.iter().filter(|table| table.has_rows);
+                found = Some(with_rows.cloned().partition(is_whole));
+            }
+        }
+        let (whole, others) = found.ok_or("error: the belt is installed on no server")?;
+        Ok(Was {
+            tables,
+            types,
+            whole,
+            others,
+        })
+    }
+}
+
+/// Closes the ring, and changes it.
+fn run(
+    servers: &Servers,
+    reached: &mut [Reached],
+    gone: &[usize],
+    script: &Script,
+    wanted: &Closed,
+    was: &Was,
+    new: &Input,
+) -> Result<Migrated, String> {
+    let entries = &servers.server;
+    let roles: Vec<Option<String>> = reached.iter().map(|server| server.role.clone()).collect();
+    let places: Vec<usize> = (0..entries.len()).filter(|at| !gone.contains(at)).collect();
+    let of_sites: Vec<Roles<'_>> = places
+        .iter()
+        .map(|place| Roles {
+            middleware: roles[*place].as_deref(),
+            applications: &servers.applications,
+        })
+        .collect();
+    let mut sites = sites(reached, gone);
+    migrate::close(&mut sites, wanted, &mut |_| {})?;
+    // Looked at again: a middleware that began meanwhile has its ports, or finds that the ring is closed.
+    let connected = closed::served(&mut sites)?;
+    if let Some(running) = running(entries, gone).or(connected) {
+        return Err(still_runs(running));
+    }
+    let migration = Migration {
+        script: &script.text,
+        whole: &was.whole,
+        others: &was.others,
+        roles: &of_sites,
+        closed: wanted,
+    };
+    let mut parts = |left: &Left| {
+        let mut inspections = places.iter().zip(&left.inspections).peekable();
+        let seen = entries.iter().zip(&roles).enumerate();
+        let seen: Vec<Seen<'_>> = seen
+            .map(|(place, (entry, role))| Seen {
+                entry,
+                role: role.as_deref(),
+                database: match inspections.next_if(|(at, _)| **at == place) {
+                    Some((_, inspection)) => Ok(inspection),
+                    None => Err("it is no member of the ring"),
+                },
+            })
+            .collect();
+        let parts = Parts::new(servers, new, &seen, gone);
+        let mut objections = parts.objections.clone();
+        objections.extend(misplaced(was, &parts.tables, left));
+        match objections.is_empty() {
+            true => {
+                let parts = places.iter().filter_map(|place| parts.of(*place).cloned());
+                Ok(parts.collect::<Vec<Part>>())
+            }
+            false => Err(objections),
+        }
+    };
+    migrate::migrate(&mut sites, &migration, &mut parts, &mut |_| {})
+}
+
+/// The tables whose rows would not be where the new application looks for them: BELT-I27.
+fn misplaced(was: &Was, tables: &[Held], left: &Left) -> Vec<String> {
+    let mut objections = Vec::new();
+    for table in tables {
+        let path = (SCHEMA.to_owned(), table.name.clone());
+        let is_it = |of: &&Identity| of.schema == SCHEMA && of.name == table.name;
+        let now = left.after.iter().find(is_it);
+        let before = now.and_then(|now| left.before.iter().find(|of| of.oid == now.oid));
+        // The script has made the table, with the same rows on all servers, or nobody has rows.
+        let (Some(now), Some(before)) = (now, before) else {
+            continue;
+        };
+        if left.empty.contains(&path) {
+            continue;
+        }
+        let old = was
+            .tables
+            .iter()
+            .find(|of| before.schema == SCHEMA && of.name == before.name);
+        if let Some(why) = old.and_then(|old| moves(old, table, before, now)) {
+            objections.push(format!(
+                "rows of {} would have to move between the servers: {why}. Gather all rows on one server (anabranch belt remove \
+                 --gather NAME), change the schema there, and install the ring again (anabranch belt install --from NAME)",
+                table.name
+            ));
+        }
+    }
+    objections
+}
+
+/// Why rows would have to move, if they would.
+fn moves(old: &Held, new: &Held, before: &Identity, now: &Identity) -> Option<String> {
+    if old.newest == Newest::Everywhere {
+        return None;
+    }
+    // By its name now, the name that a column had.
+    let names: BTreeMap<&str, &str> = now
+        .columns
+        .iter()
+        .filter_map(|(number, (name, _))| {
+            let (old, _) = before.columns.get(number)?;
+            Some((name.as_str(), old.as_str()))
+        })
+        .collect();
+    if !old.has_all_rows && new.has_all_rows {
+        return Some(
+            "each server has those of its own keys, and all servers are to have all".to_owned(),
+        );
+    }
+    let now_everywhere = names.iter().find(|(name, old_name)| {
+        old.own_columns.contains(**old_name) && !new.own_columns.contains(**name)
+    });
+    if let Some((name, _)) = now_everywhere {
+        return Some(format!(
+            "the newest values of {name} are on the server of each key, and operations that run anywhere are to find them"
+        ));
+    }
+    match (&old.newest, &new.newest) {
+        (Newest::ByColumn(was, was_type), Newest::ByColumn(is, is_type)) => {
+            let is_same = names.get(is.as_str()) == Some(&was.as_str());
+            if !is_same || !is_routed_alike(was_type, is_type) {
+                return Some(format!(
+                    "they belong to the servers by {was} before, and by {is} from now on"
+                ));
+            }
+            if old.is_found_by_key && new.is_found_by_key {
+                return None;
+            }
+        }
+        (Newest::Inserted, Newest::Inserted) => return None,
+        (Newest::Unknown, Newest::Unknown) => {}
+        (was, is) => {
+            return Some(format!(
+                "{} before, and {} from now on",
+                placing(was),
+                placing(is)
+            ));
+        }
+    }
+    // No column tells where a row is. If the same operations use it in the same way, it is where they look for it.
+    let had: BTreeMap<&str, &str> = names.values().map(|name| (*name, *name)).collect();
+    let uses = |of: &Held, names: &BTreeMap<&str, &str>| -> Vec<Use> {
+        of.uses.iter().map(|used| used.renamed(names)).collect()
+    };
+    let (before, now) = (uses(old, &had), uses(new, &names));
+    let differs = now.iter().find(|used| !before.contains(used));
+    let differs = differs.or_else(|| before.iter().find(|used| !now.contains(used)));
+    differs.map(|used| {
+        format!(
+            "operations that run on one server find them by several columns, and {} does not use them as before",
+            used.of.name
+        )
+    })
+}
+
+/// Whether equal keys of both types are of one slot.
+fn is_routed_alike(one: &DataType, other: &DataType) -> bool {
+    one == other || one.is_integer() && other.is_integer()
+}
+
+/// How a table's rows are placed, in words.
+fn placing(newest: &Newest) -> String {
+    match newest {
+        Newest::Everywhere => "every server has them".to_owned(),
+        Newest::ByColumn(column, _) => format!("they belong to the servers by {column}"),
+        Newest::Inserted => "each server has those that it has inserted".to_owned(),
+        Newest::Unknown => "no column tells which server has the newest copies".to_owned(),
+    }
+}
+
+/// Opens the ring again after an error, if it is as it was. Returns the error, with what to do.
+fn reopened(reached: &mut [Reached], gone: &[usize], wanted: &Closed, error: &str) -> String {
+    let mut sites = sites(reached, gone);
+    let opened = is_as_it_was(&mut sites, wanted).and_then(|is_as_it_was| match is_as_it_was {
+        true => closed::reopen(&mut sites, &mut |_| {}).map(|()| true),
+        false => Ok(false),
+    });
+    match opened {
+        Ok(true) => format!("{error}\nThe schema is as it was, and middlewares may start."),
+        Ok(false) => format!(
+            "{error}\nA part of the servers has been changed. Middlewares stay stopped until this has been repeated, with the same \
+             script."
+        ),
+        Err(second) => {
+            format!("{error}\n{second}\nMiddlewares stay stopped until this has been repeated.")
+        }
+    }
+}
+
+/// What changes the schema.
+struct Script {
+    text: String,
+    /// Its files, and a digest of what they say.
+    name: String,
+}
+
+/// Reads a script, and takes the transaction off that frames it.
+fn read_script(files: &[PathBuf]) -> Result<Script, String> {
+    let mut text = String::new();
+    let mut names = Vec::new();
+    for file in files {
+        let shown = file.display();
+        let read =
+            std::fs::read_to_string(file).map_err(|error| format!("error: {shown}: {error}"))?;
+        let body = unframed(&read).map_err(|error| format!("error: {shown}: {error}"))?;
+        text += &body;
+        text += "\n;\n";
+        let name = file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        names.push(name.unwrap_or_else(|| shown.to_string()));
+    }
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    Ok(Script {
+        name: match names.is_empty() {
+            true => "another application".to_owned(),
+            false => format!("{} ({:016x})", names.join(", "), hasher.finish()),
+        },
+        text,
+    })
+}
+
+/// A script without the BEGIN and the COMMIT that are its first and last statements.
+fn unframed(text: &str) -> Result<String, String> {
+    let tokens = lex::tokens(text).map_err(|error| error.to_string())?;
+    let mut places = lex::statements(text, &tokens);
+    let kind = |place: &std::ops::Range<usize>| command(&text[place.clone()]);
+    let is_framed = places.len() > 1
+        && matches!(kind(&places[0]), Ok(Command::Begin(_)))
+        && matches!(kind(&places[places.len() - 1]), Ok(Command::Commit));
+    if is_framed {
+        places.pop();
+        places.remove(0);
+    }
+    for place in &places {
+        let statement = &text[place.clone()];
+        if let Ok(Command::Begin(_) | Command::Commit | Command::Rollback) = kind(place) {
+            let line = text[..place.start].matches('\n').count() + 1;
+            return Err(format!(
+                "line {line}: {}: the script runs in one transaction: leave out what begins and ends transactions",
+                statement.lines().next().unwrap_or_default()
+            ));
+        }
+    }
+    let parts = places.iter().map(|place| &text[place.clone()]);
+    Ok(parts.collect::<Vec<&str>>().join(";\n"))
+}
+
+/// What has changed, for people.
+fn render(migrated: &Migrated, before: &[InstalledType], now: &[InstalledType]) -> String {
+    let title = |of: &InstalledType| match of.parameters.is_empty() {
+        true => of.class.clone(),
+        false => format!("{} by {}", of.class, of.parameters.join(", ")),
+    };
+    let find = |list: &'_ [InstalledType], name: &str| list.iter().position(|of| of.name == name);
+    let mut lines = Vec::new();
+    for of in now {
+        match find(before, &of.name).map(|at| &before[at]) {
+            None => lines.push(format!("+ {}: {}", of.name, title(of))),
+            Some(old) if old != of => {
+                lines.push(format!(
+                    "  {}: {}, and was {}",
+                    of.name,
+                    title(of),
+                    title(old)
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let left = before.iter().filter(|of| find(now, &of.name).is_none());
+    lines.extend(left.map(|of| format!("- {}", of.name)));
+    let mut out = match lines.is_empty() {
+        true => "The transaction types are as they were.\n".to_owned(),
+        false => format!(
+            "Transaction types that have changed\n  {}\n",
+            lines.join("\n  ")
+        ),
+    };
+    out += &format!(
+        "{} operations of other servers were applied that were on their way\n",
+        migrated.applied
+    );
+    if !migrated.earlier.is_empty() {
+        out += &format!(
+            "An earlier run had changed {}.\n",
+            migrated.earlier.join(", ")
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_one_transaction() {
+        let kept =
+            unframed("-- why\nBEGIN;\nCREATE TABLE a (x int);\nUPDATE a SET x = 1;\nCOMMIT;\n");
+        assert_eq!(
+            kept.as_deref(),
+            Ok("CREATE TABLE a (x int);\nUPDATE a SET x = 1")
+        );
+        let function =
+            "CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN 1; END $$";
+        assert_eq!(unframed(function).as_deref(), Ok(function));
+        for refused in [
+            "SELECT 1; COMMIT; SELECT 2",
+            "ROLLBACK",
+            "BEGIN; SELECT 1",
+            "BEGIN; COMMIT; BEGIN; COMMIT",
+        ] {
+            assert!(unframed(refused).is_err(), "{refused}");
+        }
+        assert_eq!(unframed("").as_deref(), Ok(""));
+    }
+}
