@@ -997,29 +997,3 @@ fn inserting_a_row_again_is_ordered_with_a_check_of_its_values() {
         "blind-write",
     );
 }
-
-/// Rows that a type has read, acts on, and takes away by a cascade: two calls would both act on them (seed 74664 of forms).
-#[test]
-fn what_a_cascade_takes_away_is_not_read_by_two() {
-    let sql = "CREATE TABLE acct (id integer PRIMARY KEY, n bigint NOT NULL DEFAULT 0, owner integer);
-         CREATE TABLE link (a integer REFERENCES acct (id) ON DELETE CASCADE ON UPDATE CASCADE, b integer,
-             PRIMARY KEY (a, b));
-         CREATE PROCEDURE fold(p integer, q integer) LANGUAGE plpgsql AS $$
-         DECLARE v bigint;
-         BEGIN BODY END $$;";
-    for body in [
-        "UPDATE acct SET n = (SELECT count(*) FROM link WHERE b = p) WHERE id = p; DELETE FROM acct WHERE owner = p;",
-        "SELECT count(*) INTO v FROM link WHERE b = p; UPDATE acct SET n = v WHERE id = p; DELETE FROM acct WHERE owner = p;",
-        "SELECT count(*) INTO v FROM link WHERE b = p; IF v = 0 THEN RAISE EXCEPTION 'no'; END IF;
-             DELETE FROM acct WHERE owner = p;",
-        "SELECT max(a) INTO v FROM link WHERE b = p; UPDATE acct SET n = v WHERE id = p; UPDATE acct SET id = q WHERE id = p;",
-    ] {
-        let plan = explored(&sql.replace("BODY", body));
-        expect(&plan, "fold", "isolation(link)", No, "read-check-write");
-        assert!(!entry(&plan, "fold").guards.is_empty(), "{body}");
-    }
-    // What is read for the client alone decides nothing.
-    let body = "DELETE FROM acct WHERE owner = p;";
-    let plan = explored(&sql.replace("BODY", body));
-    expect(&plan, "fold", "isolation(link)", Yes, "blind-write");
-}

@@ -6,6 +6,9 @@
 //! after the last one has come so far, one after the other; each leaves in `anabranch.closed` the note that it has. So a process
 //! may end at any point: a repetition runs the script on the servers without the note, and opens the ring when all have it.
 //!
+//! The script's name stays in `anabranch.migrated`, so that no script runs twice, and each of these commands holds a lock on all
+//! servers ([`claim`]).
+//!
 //! What holds is numbered in `docs/protocols/belt.md`: BELT-I26 and I27.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +25,7 @@ use super::relocate::{
 };
 use super::ring::Payloads;
 use super::share::{ROUNDS_MAX, begin_epoch, commit, commit_received};
+use super::{literal, quoted};
 use crate::belt::Changes;
 
 /// How the schema changes.
@@ -33,6 +37,8 @@ pub struct Migration<'m> {
     pub whole: &'m [Table],
     /// The other tables of the ring before it.
     pub others: &'m [Table],
+    /// Of those of them whose rows belong to the servers by a column, that column's place.
+    pub keys: &'m [(Table, usize)],
     /// By site the roles that use its database.
     pub roles: &'m [Roles<'m>],
     /// Why the ring is closed: for this script, by its name.
@@ -69,6 +75,17 @@ pub struct Left {
     pub after: Vec<Identity>,
     /// The schemas and names of tables that have no row on any server.
     pub empty: BTreeSet<(String, String)>,
+    /// The schemas and names of tables that were there, and whose rows new sequences have numbered: otherwise on each server.
+    pub numbered: BTreeSet<(String, String)>,
+}
+
+/// What is to be installed on what a script has left.
+#[derive(Debug)]
+pub struct Fit {
+    /// By site.
+    pub parts: Vec<Part>,
+    /// The tables that must have the same rows on all servers, with the columns that are compared.
+    pub alike: Vec<Table>,
 }
 
 /// What a change of the schema has done.
@@ -93,35 +110,67 @@ pub enum Standing {
     Done,
 }
 
-/// Tells how far a change is that may have begun.
+/// Keeps other commands of this kind from these servers, as long as the connections last.
+///
+/// # Errors
+/// When one runs, or a database does not answer.
+pub fn claim(sites: &mut [Site<'_>]) -> Result<(), String> {
+    for site in sites {
+        let row = site.client.query_one(
+            "SELECT pg_try_advisory_lock(hashtext('anabranch'), hashtext('belt migrate'))",
+            &[],
+        );
+        if !row.map_err(error_of(site.name))?.get::<_, bool>(0) {
+            return Err(format!(
+                "error: {}: another anabranch belt migrate runs: wait for its end",
+                site.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Tells how far a change is that may have begun. What another script has begun, and no server has, does not count.
 ///
 /// # Errors
 /// When a database does not say, or another change has begun.
 pub fn standing(sites: &mut [Site<'_>], wanted: &Closed) -> Result<Standing, String> {
     let mut changed = Vec::new();
-    let mut is_old = false;
     for (number, site) in sites.iter_mut().enumerate() {
         let found = closed(site.client).map_err(error_of(site.name))?;
         match found {
-            None => {}
-            Some(found) if found.target != wanted.target => {
+            Some(found)
+                if matches!(found.change, Change::Gather | Change::Join | Change::Leave) =>
+            {
                 return Err(other_change(site.name, &found.target));
             }
-            Some(found) => match found.change {
-                Change::Migrated => changed.push(number),
-                Change::Migrate => is_old = true,
-                Change::Gather | Change::Join | Change::Leave => {
-                    return Err(other_change(site.name, &found.target));
-                }
-            },
+            Some(found) if found.change == Change::Migrated && found.target != wanted.target => {
+                return Err(other_change(site.name, &found.target));
+            }
+            _ => {}
+        }
+        let name = last_script(site.client).map_err(error_of(site.name))?;
+        if name.as_deref() == Some(&wanted.target) {
+            changed.push(number);
         }
     }
-    // Servers are opened when all have the new schema, and not before.
-    Ok(match (changed.is_empty(), is_old) {
-        (true, _) => Standing::NotBegun,
-        (false, true) => Standing::Between(changed),
-        (false, false) => Standing::Done,
+    Ok(match changed.len() {
+        0 => Standing::NotBegun,
+        all if all == sites.len() => Standing::Done,
+        _ => Standing::Between(changed),
     })
+}
+
+/// The name of the script that a server has run last.
+fn last_script(
+    client: &mut impl postgres::GenericClient,
+) -> Result<Option<String>, postgres::Error> {
+    let row = client.query_one("SELECT to_regclass('anabranch.migrated') IS NOT NULL", &[])?;
+    if !row.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let row = client.query_opt("SELECT script FROM anabranch.migrated", &[])?;
+    Ok(row.map(|row| row.get(0)))
 }
 
 fn other_change(name: &str, target: &str) -> String {
@@ -149,7 +198,7 @@ pub fn is_as_it_was(sites: &mut [Site<'_>], wanted: &Closed) -> Result<bool, Str
     Ok(epochs.len() == 1)
 }
 
-/// Closes the servers that do not have the new schema.
+/// Closes all servers; those that another script has closed, and not changed, for this one. The caller has a [`claim`].
 ///
 /// # Errors
 /// When a database refuses it, or another change has begun.
@@ -160,8 +209,16 @@ pub fn close(
 ) -> Result<(), String> {
     for site in sites {
         let found = closed(site.client).map_err(error_of(site.name))?;
-        if found.is_none_or(|found| found.change != Change::Migrated) {
-            super::closed::close(std::slice::from_mut(site), wanted, before)?;
+        match found {
+            Some(found) if found.change == Change::Migrated => {}
+            Some(found) if found.change == Change::Migrate && found.target != wanted.target => {
+                before("close");
+                let named = site
+                    .client
+                    .execute("UPDATE anabranch.closed SET target = $1", &[&wanted.target]);
+                named.map_err(error_of(site.name))?;
+            }
+            _ => super::closed::close(std::slice::from_mut(site), wanted, before)?,
         }
     }
     Ok(())
@@ -170,7 +227,7 @@ pub fn close(
 /// Changes the schema on all servers: all sites are [closed](close), and they are all members of the ring, in the order of their
 /// places. Afterwards they are open, unless something does not fit: then nothing has changed, and they are closed.
 ///
-/// `parts` tells by site what is to be installed on what the script has left, or what does not fit. `before` is called before
+/// `fit` tells what is to be installed on what the script has left, or what does not fit. `before` is called before
 /// each statement.
 ///
 /// # Errors
@@ -179,7 +236,7 @@ pub fn close(
 pub fn migrate(
     sites: &mut [Site<'_>],
     migration: &Migration<'_>,
-    parts: &mut dyn FnMut(&Left) -> Result<Vec<Part>, Vec<String>>,
+    fit: &mut dyn FnMut(&Left) -> Result<Fit, Vec<String>>,
     before: &mut dyn FnMut(&str),
 ) -> Result<Migrated, String> {
     let mut migrated = Migrated::default();
@@ -196,7 +253,7 @@ pub fn migrate(
     };
     let names = changed.iter().map(|site| sites[*site].name.to_owned());
     migrated.earlier = names.collect();
-    let objections = change_all(sites, migration, &changed, parts, before)?;
+    let objections = change_all(sites, migration, &changed, fit, before)?;
     match objections.is_empty() {
         true => reopen(sites, before)?,
         false => migrated.objections = objections,
@@ -299,7 +356,7 @@ fn change_all(
     sites: &mut [Site<'_>],
     migration: &Migration<'_>,
     changed: &[usize],
-    parts: &mut dyn FnMut(&Left) -> Result<Vec<Part>, Vec<String>>,
+    fit: &mut dyn FnMut(&Left) -> Result<Fit, Vec<String>>,
     before: &mut dyn FnMut(&str),
 ) -> Result<Vec<String>, String> {
     let lock = migration.lock();
@@ -307,6 +364,14 @@ fn change_all(
     for (number, site) in sites.iter_mut().enumerate() {
         let lock = if changed.contains(&number) { "" } else { &lock };
         open.push(lock_one(site, lock, before)?);
+    }
+    for (number, one) in open.iter_mut().enumerate() {
+        before("marks");
+        let name = last_script(&mut one.work.transaction).map_err(error_of(one.name))?;
+        let has_run = name.as_deref() == Some(&migration.closed.target);
+        if has_run != changed.contains(&number) {
+            return Err(one.of("another command has changed it meanwhile: repeat this"));
+        }
     }
     let list = one_list(&mut open, before)?;
     let rows = rows_of(&mut open, before)?;
@@ -323,11 +388,13 @@ fn change_all(
     let first = first.ok_or("error: all servers have the new schema: repeat this")?;
     before("tables");
     let tables = identities(&mut open[first])?;
+    before("sequences");
+    let sequences = numbers_given(&mut open[first], before)?;
     let mut numbers = Vec::new();
     for (number, one) in open.iter_mut().enumerate() {
         numbers.push(match is_changed(number) {
             true => None,
-            false => Some(run_script(one, migration.script, before)?),
+            false => Some(run_script(one, migration, before)?),
         });
     }
     before("tables");
@@ -340,15 +407,21 @@ fn change_all(
     }
     let left = Left {
         empty: empty_tables(&mut open, &inspections[first], before)?,
+        numbered: newly_numbered(&mut open[first], &sequences, &tables)?,
         inspections,
         before: tables,
         after,
     };
-    let parts = match parts(&left) {
-        Ok(parts) => parts,
+    let fit = match fit(&left) {
+        Ok(fit) => fit,
         Err(objections) => return Ok(objections),
     };
-    let objections = unlike(&mut open, &parts[first], before)?;
+    for (number, (one, part)) in open.iter_mut().zip(&fit.parts).enumerate() {
+        if is_changed(number) {
+            check_fits(one, part)?;
+        }
+    }
+    let objections = unlike(&mut open, &fit.alike, before)?;
     if !objections.is_empty() {
         return Ok(objections);
     }
@@ -356,7 +429,7 @@ fn change_all(
         target: migration.closed.target.clone(),
         change: Change::Migrated,
     };
-    for (((one, part), rows), drawn) in open.iter_mut().zip(parts).zip(rows).zip(numbers) {
+    for (((one, part), rows), drawn) in open.iter_mut().zip(fit.parts).zip(rows).zip(numbers) {
         if let Some(drawn) = drawn {
             install_again(one, part, &list, rows, drawn, &done, before)?;
         }
@@ -373,7 +446,7 @@ fn change_all(
 /// Takes the belt away, and runs the script as its author would. Returns the last number that an operation has drawn.
 fn run_script(
     one: &mut Open<'_>,
-    script: &str,
+    migration: &Migration<'_>,
     before: &mut dyn FnMut(&str),
 ) -> Result<i64, String> {
     before("number");
@@ -383,6 +456,11 @@ fn run_script(
     );
     let drawn: i64 = drawn.map_err(error_of(one.name))?.get(0);
     let last = numbers_given(one, before)?;
+    let mut keys = Vec::new();
+    for (number, (table, column)) in migration.keys.iter().enumerate() {
+        before("keys");
+        keys.push(Key::note(one, table, *column, number)?);
+    }
     before("take away");
     one.run(&format!(
         "SET LOCAL client_min_messages = warning; {} RESET client_min_messages",
@@ -396,28 +474,155 @@ fn run_script(
     };
     let transaction = of(one)?;
     before("script");
-    one.run(script)?;
+    one.run(migration.script)?;
+    // A deferred one would fail at COMMIT, behind that of another server.
+    one.run("SET CONSTRAINTS ALL IMMEDIATE")?;
     if of(one)? != transaction {
         return Err(one.of(
-            "the script has ended its transaction, and what it did until then stays: leave out what begins and ends              transactions, also within procedures",
+            "the script has ended its transaction, and what it did until then stays: leave out what begins and ends transactions",
         ));
     }
-    one.run("SET LOCAL ROLE NONE")?;
+    one.run("RESET ROLE; RESET SESSION AUTHORIZATION")?;
     one.run(copy::EXACT)?;
+    for key in &keys {
+        before("keys");
+        key.check(one)?;
+    }
     let now = numbers_given(one, before)?;
     for (oid, (name, number)) in &last {
         if now.get(oid).is_some_and(|(_, after)| after != number) {
             return Err(one.of(format!(
-                "the script draws or sets numbers of the sequence {name}, which gives other numbers on each server: write the keys                  of rows that it inserts as constants, or insert these rows afterwards through a middleware"
+                "the script draws or sets numbers of the sequence {name}, which gives other numbers on each server: write the keys of rows that it inserts as constants, or insert these rows afterwards through a middleware"
             )));
         }
     }
     Ok(drawn)
 }
 
+/// The column by which the rows of a table belong to the servers.
+struct Key<'t> {
+    table: &'t Table,
+    name: &'t str,
+    /// The table and the column, whatever their names are.
+    numbers: (u32, i16),
+    /// The temporary table of the values that it had, and how often.
+    values: String,
+}
+
+impl<'t> Key<'t> {
+    /// Notes the values of the column, before the script.
+    fn note(
+        one: &mut Open<'_>,
+        table: &'t Table,
+        column: usize,
+        number: usize,
+    ) -> Result<Key<'t>, String> {
+        let name = table.columns[column].name.as_str();
+        let row = one.work.transaction.query_one(
+            "SELECT a.attrelid, a.attnum FROM pg_attribute a WHERE a.attrelid = ($1::text)::regclass AND a.attname = $2",
+            &[&table.path(), &name],
+        );
+        let row = row.map_err(error_of(one.name))?;
+        let values = format!("pg_temp.anabranch_keys_{number}");
+        one.run(&format!(
+            "CREATE TEMP TABLE anabranch_keys_{number} ON COMMIT DROP AS \
+             SELECT {}::text AS key, count(*) AS rows FROM ONLY {} GROUP BY 1",
+            quoted(name),
+            table.path()
+        ))?;
+        Ok(Key {
+            table,
+            name,
+            numbers: (row.get(0), row.get(1)),
+            values,
+        })
+    }
+
+    /// BELT-I27: behind the script the rows have the values that they had. Rows may be gone.
+    fn check(&self, one: &mut Open<'_>) -> Result<(), String> {
+        let now = one.work.transaction.query_opt(
+            "SELECT format('%I.%I', n.nspname, c.relname), quote_ident(a.attname) FROM pg_class c \
+             JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid \
+             WHERE c.oid = $1 AND a.attnum = $2 AND NOT a.attisdropped",
+            &[&self.numbers.0, &self.numbers.1],
+        );
+        let Some(row) = now.map_err(error_of(one.name))? else {
+            return Ok(());
+        };
+        let (path, key): (String, String) = (row.get(0), row.get(1));
+        let other = one.work.transaction.query_one(
+            &format!(
+                "SELECT EXISTS (SELECT FROM (SELECT {key}::text AS key, count(*) AS rows FROM ONLY {path} GROUP BY 1) a \
+                 LEFT JOIN {} b ON b.key IS NOT DISTINCT FROM a.key WHERE b.rows IS NULL OR a.rows > b.rows)",
+                self.values
+            ),
+            &[],
+        );
+        if other.map_err(error_of(one.name))?.get::<_, bool>(0) {
+            return Err(one.of(format!(
+                "the script inserts rows into {}, or changes their {}, by which they belong to the servers: they would be on the \
+                 wrong ones. Insert such rows afterwards through a middleware; to change keys, gather all rows on one server first",
+                self.table.title(),
+                self.name
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// The settings of a connection of the role that installs.
 fn as_author(one: &mut Open<'_>) -> Result<(), String> {
-    one.run("SET LOCAL session_replication_role = origin; SET LOCAL search_path TO DEFAULT")
+    let settings = [
+        "search_path",
+        "row_security",
+        "DateStyle",
+        "IntervalStyle",
+        "extra_float_digits",
+        "bytea_output",
+        "xmloption",
+        "lc_monetary",
+        "TimeZone",
+    ];
+    let reset = settings.map(|name| format!("SET LOCAL {name} TO DEFAULT"));
+    one.run(&format!(
+        "SET LOCAL session_replication_role = origin; SET LOCAL standard_conforming_strings = on; {}",
+        reset.join("; ")
+    ))
+}
+
+/// The tables of before whose rows sequences number that were not there before.
+fn newly_numbered(
+    one: &mut Open<'_>,
+    sequences: &BTreeMap<u32, (String, Option<i64>)>,
+    tables: &[Identity],
+) -> Result<BTreeSet<(String, String)>, String> {
+    let rows = one.work.transaction.query(
+        "SELECT d.objid, d.refobjid, n.nspname::text, c.relname::text FROM pg_depend d JOIN pg_class s ON s.oid = d.objid \
+         JOIN pg_class c ON c.oid = d.refobjid JOIN pg_namespace n ON n.oid = c.relnamespace \
+         WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i') \
+         AND CASE s.relkind WHEN 'S' THEN pg_sequence_last_value(s.oid) END IS NOT NULL",
+        &[],
+    );
+    let rows = rows.map_err(error_of(one.name))?;
+    let new = rows.iter().filter(|row| {
+        let (sequence, table): (u32, u32) = (row.get(0), row.get(1));
+        !sequences.contains_key(&sequence) && tables.iter().any(|of| of.oid == table)
+    });
+    Ok(new.map(|row| (row.get(2), row.get(3))).collect())
+}
+
+/// Whether a server that an earlier run has changed has what this run would install.
+fn check_fits(one: &mut Open<'_>, part: &Part) -> Result<(), String> {
+    let transaction = &mut one.work.transaction;
+    let captures = install::captures_as(transaction, part).map_err(error_of(one.name))?;
+    let types = install::types(transaction).map_err(error_of(one.name))?;
+    match captures && types == part.types {
+        true => Ok(()),
+        false => Err(one.of(
+            "an earlier run has changed it for another application, or other settings: repeat this with the files, the weights and \
+             the settings of that run",
+        )),
+    }
 }
 
 /// By sequence its name, and the number that it has given last.
@@ -488,23 +693,24 @@ fn empty_tables(
     Ok(empty)
 }
 
-/// BELT-I27: the tables that all servers are to have whole, and do not have alike.
+/// BELT-I27: of the tables that must be alike on all servers, those that are not.
 fn unlike(
     open: &mut [Open<'_>],
-    part: &Part,
+    tables: &[Table],
     before: &mut dyn FnMut(&str),
 ) -> Result<Vec<String>, String> {
     let mut objections = Vec::new();
-    for table in part.tables.iter().filter(|of| of.is_whole) {
+    for table in tables {
         let mut first: Option<RowDigest> = None;
         for number in 0..open.len() {
             before("digest");
-            let digest = copy::digest(&mut open[number].work.transaction, &table.table);
+            let digest = copy::digest(&mut open[number].work.transaction, table);
             let digest = digest.map_err(|error| open[number].of(error))?;
             if *first.get_or_insert(digest) != digest {
                 objections.push(format!(
-                    "all servers are to have the rows of {}, and those of {} and {} differ: let the script write no values that                      each server has of its own (now(), random())",
-                    table.table.title(),
+                    "all servers are to have the rows of {}, and those of {} and {} differ: the script may write no values that each \
+                     server has of its own, such as now(), random(), or what it reads of shared-out tables",
+                    table.title(),
                     open[0].name,
                     open[number].name
                 ));
@@ -531,6 +737,11 @@ fn install_again(
     one.run(&part.script())?;
     before("close");
     one.run(&done.script())?;
+    before("note");
+    one.run(&format!(
+        "CREATE TABLE anabranch.migrated (script text NOT NULL); INSERT INTO anabranch.migrated VALUES ({})",
+        literal(&done.target)
+    ))?;
     before("number");
     if drawn > 0 {
         one.run(&format!("SELECT setval('anabranch.number', {drawn})"))?;

@@ -9,8 +9,8 @@ use anabranch_dbms::postgres::capture::ReplicatedTable;
 use anabranch_dbms::postgres::closed::{self, Closed};
 use anabranch_dbms::postgres::inspect::Roles;
 use anabranch_dbms::postgres::install::{Part, captured};
-use anabranch_dbms::postgres::migrate::{self, Left, Migrated, Migration, Standing};
-use anabranch_dbms::postgres::relocate::{Plan, membership};
+use anabranch_dbms::postgres::migrate::{self, Fit, Left, Migrated, Migration, Standing};
+use anabranch_dbms::postgres::relocate::{Owner, Plan, SharedTable, membership};
 use anabranch_dbms::postgres::ring::{self, PostgresDatabase};
 use anabranch_dbms::postgres::{Server, explain};
 use anabranch_dbms::slots;
@@ -39,7 +39,7 @@ fn closed(target: &str) -> Closed {
 }
 
 /// What is installed on what the script has left.
-fn parts(left: &Left) -> Vec<Part> {
+fn fit(left: &Left) -> Fit {
     let ring: Vec<String> = (0..SERVERS).map(site_name).collect();
     let places = left.inspections.iter().zip(0..);
     let parts = places.map(|(inspection, place)| {
@@ -68,7 +68,12 @@ fn parts(left: &Left) -> Vec<Part> {
             types: Vec::new(),
         }
     });
-    parts.collect()
+    let parts: Vec<Part> = parts.collect();
+    let alike = parts[0].tables.iter().filter(|of| of.is_whole);
+    Fit {
+        alike: alike.map(|of| of.table.clone()).collect(),
+        parts,
+    }
 }
 
 /// What the command does: goes on from where an earlier run has ended.
@@ -84,11 +89,17 @@ fn change(
         applications: &[],
     };
     let closed = closed("the script");
+    let by_column = |of: &SharedTable| match of.owner {
+        Owner::ByColumn(column) => Some((of.table.clone(), column)),
+        Owner::Inserted => None,
+    };
+    let keys: Vec<_> = plan.shared.iter().filter_map(by_column).collect();
     let others: Vec<_> = plan.shared.iter().map(|of| of.table.clone()).collect();
     let migration = Migration {
         script,
         whole: &plan.whole,
         others: &others,
+        keys: &keys,
         roles: &vec![roles; names.len()],
         closed: &closed,
     };
@@ -96,7 +107,7 @@ fn change(
     if migrate::standing(&mut sites, &closed)? != Standing::Done {
         migrate::close(&mut sites, &closed, before)?;
     }
-    migrate::migrate(&mut sites, &migration, &mut |left| Ok(parts(left)), before)
+    migrate::migrate(&mut sites, &migration, &mut |left| Ok(fit(left)), before)
 }
 
 /// The rows of a table whose keys have a slot, as text.
@@ -355,6 +366,18 @@ fn what_does_not_fit_is_told_and_nothing_changes() {
         (
             "INSERT INTO log (words) VALUES ('x')",
             "numbers of the sequence",
+        ),
+        (
+            "UPDATE line SET cart = cart + 1000",
+            "changes their cart, by which they belong to the servers",
+        ),
+        (
+            "ALTER TABLE remark RENAME about TO what; INSERT INTO remark VALUES ('new', 'x')",
+            "the script inserts rows into remark, or changes their about",
+        ),
+        (
+            "CREATE TABLE child (item int REFERENCES item DEFERRABLE INITIALLY DEFERRED); INSERT INTO child VALUES (900)",
+            "violates foreign key constraint",
         ),
         (
             "SELECT setval('cart_id_seq', 900)",

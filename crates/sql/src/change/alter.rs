@@ -496,10 +496,18 @@ impl Changer<'_> {
             return Err(ChangeError::new("42704", message).at(declared.span));
         }
         let column = &self.declared.tables[table].columns[number];
-        let ColumnValues::Old(old) = column.values else {
+        let twice = || {
             let message = format!("cannot alter type of column \"{}\" twice", name.text);
-            return Err(ChangeError::new("42P16", message));
+            ChangeError::new("0A000", message)
         };
+        let ColumnValues::Old(old) = column.values else {
+            return Err(twice());
+        };
+        if let Some(from) = from
+            && self.catalog.schema.table(from).columns[old.index()].data_type != column.data_type
+        {
+            return Err(twice());
+        }
         let is_computed = matches!(column.default, DeclaredDefault::Computed(_));
         if is_computed && text.is_some() {
             let message = "cannot specify USING when altering type of generated column";
@@ -517,8 +525,18 @@ impl Changer<'_> {
                 error
             })?;
         }
-        let has_default = matches!(column.default, DeclaredDefault::Expression(_));
-        if has_default && !exists(&column.data_type, &declared.data_type, Context::Assignment) {
+        let default_type = match &column.default {
+            DeclaredDefault::Expression(text) => {
+                // What fitted it to the column is taken off. A literal without a type has got the column's.
+                let own = mapping::bound(self.catalog, None, text, None);
+                let own = own.ok().and_then(|(_, data_type)| data_type);
+                Some(own.unwrap_or_else(|| column.data_type.clone()))
+            }
+            _ => None,
+        };
+        if let Some(of) = default_type
+            && !exists(&of, &declared.data_type, Context::Assignment)
+        {
             let message = format!(
                 "default for column \"{}\" cannot be cast automatically to type {}",
                 name.text,

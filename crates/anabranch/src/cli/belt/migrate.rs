@@ -11,15 +11,15 @@ use anabranch_dbms::postgres::catalog::Table;
 use anabranch_dbms::postgres::closed::{self, Change, Closed};
 use anabranch_dbms::postgres::explain;
 use anabranch_dbms::postgres::inspect::Roles;
-use anabranch_dbms::postgres::install::{InstalledType, Part, captured_tables};
+use anabranch_dbms::postgres::install::{InstalledType, Part, captured_tables, captures_as};
 use anabranch_dbms::postgres::migrate::{
-    self, Identity, Left, Migrated, Migration, Standing, is_as_it_was, standing,
+    self, Fit, Identity, Left, Migrated, Migration, Standing, claim, is_as_it_was, standing,
 };
 use anabranch_middleware::command::{Command, command};
-use anabranch_middleware::lex;
+use anabranch_middleware::lex::{self, TokenKind};
 use anabranch_types::DataType;
 
-use super::gather::{running, sites, still_runs};
+use super::gather::{is_up, running, sites, still_runs};
 use super::parts::{Held, Newest, Parts, SCHEMA, Seen, Use, held, types};
 use super::serve::{check_installed, ring_of};
 use super::share::{place_of, read_input, unreached};
@@ -57,10 +57,25 @@ pub(super) fn migrate(arguments: &MigrateArguments) -> Result<Verdict, Box<dyn E
         return Ok(verdict);
     }
     let wanted = Closed {
-        target: script.name.clone(),
+        target: script.name_for(&servers, &new),
         change: Change::Migrate,
     };
+    claim(&mut sites(&mut reached, &gone))?;
     let how_far = standing(&mut sites(&mut reached, &gone), &wanted)?;
+    if let Some(lost) = lost {
+        let name = &servers.server[lost].name;
+        if how_far == Standing::NotBegun {
+            return Err(format!(
+                "error: --lost {name}: no server has the new schema yet: remove {name} from the ring first (anabranch belt \
+                 remove-server {} {name} --lost)",
+                file.display()
+            )
+            .into());
+        }
+        if is_up(&servers.server[lost]) {
+            return Err(still_runs(name).into());
+        }
+    }
     if how_far == Standing::Done {
         closed::reopen(&mut sites(&mut reached, &gone), &mut |_| {})?;
         say!(
@@ -105,6 +120,8 @@ struct Was {
     whole: Vec<Table>,
     /// Its other tables.
     others: Vec<Table>,
+    /// Those of them whose rows belong to the servers by a column, with its place.
+    keys: Vec<(Table, usize)>,
 }
 
 impl Was {
@@ -120,6 +137,7 @@ impl Was {
         let partitioning = old.plan.partitioning.as_ref();
         let tables = partitioning.map_or_else(Vec::new, |of| held(old, of));
         let ring = ring_of(&servers.server);
+        let parts = Parts::new(servers, old, &Seen::of(reached), gone);
         let mut found: Option<(Vec<Table>, Vec<Table>)> = None;
         let members = reached.iter_mut().enumerate();
         let members = members.filter(|(place, _)| !gone.contains(place));
@@ -134,6 +152,17 @@ impl Was {
             check_installed(client, servers, place, &types, rings).map_err(|error| {
                 format!("{error}\n--was names the files that the belt was installed for")
             })?;
+            let part = parts.of(place).ok_or("error: the ring has other servers")?;
+            let captures = captures_as(client, part)
+                .map_err(|error| format!("error: {}: {}", server.entry.name, explain(&error)))?;
+            if !captures {
+                return Err(format!(
+                    "error: {}: the ring replicates other tables than it would for the files of --was: they are not those that the \
+                     belt was installed for, or the settings are others",
+                    server.entry.name
+                )
+                .into());
+            }
             if found.is_none() {
                 let captured = captured_tables(client).map_err(|error| {
                     format!("error: {}: {}", server.entry.name, explain(&error))
@@ -150,7 +179,17 @@ impl Was {
             }
         }
         let (whole, others) = found.ok_or("error: the belt is installed on no server")?;
+        let key = |table: &Table| {
+            let mut known = tables.iter();
+            let known = known.find(|of| table.schema == SCHEMA && of.name == table.name)?;
+            let Newest::ByColumn(column, _) = &known.newest else {
+                return None;
+            };
+            let place = table.columns.iter().position(|of| of.name == *column)?;
+            Some((table.clone(), place))
+        };
         Ok(Was {
+            keys: others.iter().filter_map(key).collect(),
             tables,
             types,
             whole,
@@ -190,10 +229,11 @@ fn run(
         script: &script.text,
         whole: &was.whole,
         others: &was.others,
+        keys: &was.keys,
         roles: &of_sites,
         closed: wanted,
     };
-    let mut parts = |left: &Left| {
+    let mut fit = |left: &Left| {
         let mut inspections = places.iter().zip(&left.inspections).peekable();
         let seen = entries.iter().zip(&roles).enumerate();
         let seen: Vec<Seen<'_>> = seen
@@ -211,13 +251,52 @@ fn run(
         objections.extend(misplaced(was, &parts.tables, left));
         match objections.is_empty() {
             true => {
+                let alike = alike(&parts, left);
                 let parts = places.iter().filter_map(|place| parts.of(*place).cloned());
-                Ok(parts.collect::<Vec<Part>>())
+                Ok(Fit {
+                    parts: parts.collect(),
+                    alike,
+                })
             }
             false => Err(objections),
         }
     };
-    migrate::migrate(&mut sites, &migration, &mut parts, &mut |_| {})
+    migrate::migrate(&mut sites, &migration, &mut fit, &mut |_| {})
+}
+
+/// The tables that must be alike on all servers: those that all are to have, of others the columns that all are to have, and
+/// those that the script has made, for it has not run once for all.
+fn alike(parts: &Parts, left: &Left) -> Vec<Table> {
+    let Some(inspection) = left.inspections.first() else {
+        return Vec::new();
+    };
+    let captured: Vec<&Part> = parts.of(0).into_iter().collect();
+    let is_captured_whole = |table: &Table| {
+        let mut tables = captured.iter().flat_map(|part| &part.tables);
+        tables.any(|of| of.is_whole && of.table.path() == table.path())
+    };
+    let mut alike = Vec::new();
+    for table in inspection.tables.iter().filter(|table| table.has_rows) {
+        let path = (table.schema.clone(), table.name.clone());
+        let known = parts
+            .tables
+            .iter()
+            .find(|of| table.schema == SCHEMA && of.name == table.name);
+        let is_it = |of: &&Identity| (&of.schema, &of.name) == (&path.0, &path.1);
+        let now = left.after.iter().find(is_it);
+        let was_there = now.is_some_and(|now| left.before.iter().any(|of| of.oid == now.oid));
+        let is_everywhere = known.is_some_and(|of| of.newest == Newest::Everywhere);
+        if !was_there || is_everywhere || is_captured_whole(table) {
+            alike.push(table.clone());
+        } else if let Some(known) = known.filter(|of| of.has_all_rows) {
+            let mut shared = table.clone();
+            shared
+                .columns
+                .retain(|column| !known.own_columns.contains(&column.name));
+            alike.push(shared);
+        }
+    }
+    alike
 }
 
 /// The tables whose rows would not be where the new application looks for them: BELT-I27.
@@ -239,6 +318,14 @@ fn misplaced(was: &Was, tables: &[Held], left: &Left) -> Vec<String> {
             .tables
             .iter()
             .find(|of| before.schema == SCHEMA && of.name == before.name);
+        if old.is_some_and(|old| old.newest != Newest::Everywhere) && left.numbered.contains(&path)
+        {
+            objections.push(format!(
+                "a new sequence numbers the rows of {}, and other rows on each server: add the column without numbers, and have the \
+                 application number new rows",
+                table.name
+            ));
+        }
         if let Some(why) = old.and_then(|old| moves(old, table, before, now)) {
             objections.push(format!(
                 "rows of {} would have to move between the servers: {why}. Gather all rows on one server (anabranch belt remove \
@@ -289,8 +376,7 @@ fn moves(old: &Held, new: &Held, before: &Identity, now: &Identity) -> Option<St
                 return None;
             }
         }
-        (Newest::Inserted, Newest::Inserted) => return None,
-        (Newest::Unknown, Newest::Unknown) => {}
+        (Newest::Inserted, Newest::Inserted) | (Newest::Unknown, Newest::Unknown) => {}
         (was, is) => {
             return Some(format!(
                 "{} before, and {} from now on",
@@ -309,7 +395,7 @@ fn moves(old: &Held, new: &Held, before: &Identity, now: &Identity) -> Option<St
     let differs = differs.or_else(|| before.iter().find(|used| !now.contains(used)));
     differs.map(|used| {
         format!(
-            "operations that run on one server find them by several columns, and {} does not use them as before",
+            "no column tells which server has them, and {} does not use them as before",
             used.of.name
         )
     })
@@ -317,7 +403,8 @@ fn moves(old: &Held, new: &Held, before: &Identity, now: &Identity) -> Option<St
 
 /// Whether equal keys of both types are of one slot.
 fn is_routed_alike(one: &DataType, other: &DataType) -> bool {
-    one == other || one.is_integer() && other.is_integer()
+    let is_text = |of: &DataType| matches!(of, DataType::Text | DataType::Varchar(_));
+    one == other || one.is_integer() && other.is_integer() || is_text(one) && is_text(other)
 }
 
 /// How a table's rows are placed, in words.
@@ -352,8 +439,31 @@ fn reopened(reached: &mut [Reached], gone: &[usize], wanted: &Closed, error: &st
 /// What changes the schema.
 struct Script {
     text: String,
-    /// Its files, and a digest of what they say.
-    name: String,
+    /// Its files.
+    files: String,
+}
+
+impl Script {
+    /// A name for the change, which is another one for another script, application, or setting.
+    fn name_for(&self, servers: &Servers, new: &Input) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.text.hash(&mut hasher);
+        let partitioning = new.plan.partitioning.as_ref();
+        let tables = partitioning.map_or_else(Vec::new, |of| held(new, of));
+        for table in &tables {
+            format!(
+                "{} {:?} {:?} {:?} {:?}",
+                table.name, table.newest, table.own_columns, table.has_all_rows, table.uses
+            )
+            .hash(&mut hasher);
+        }
+        format!("{:?} {:?}", types(new), servers.unknown).hash(&mut hasher);
+        let digest = hasher.finish();
+        match self.files.is_empty() {
+            true => format!("another application ({digest:016x})"),
+            false => format!("{} ({digest:016x})", self.files),
+        }
+    }
 }
 
 /// Reads a script, and takes the transaction off that frames it.
@@ -372,13 +482,8 @@ fn read_script(files: &[PathBuf]) -> Result<Script, String> {
             .map(|name| name.to_string_lossy().into_owned());
         names.push(name.unwrap_or_else(|| shown.to_string()));
     }
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
     Ok(Script {
-        name: match names.is_empty() {
-            true => "another application".to_owned(),
-            false => format!("{} ({:016x})", names.join(", "), hasher.finish()),
-        },
+        files: names.join(", "),
         text,
     })
 }
@@ -397,16 +502,38 @@ fn unframed(text: &str) -> Result<String, String> {
     }
     for place in &places {
         let statement = &text[place.clone()];
-        if let Ok(Command::Begin(_) | Command::Commit | Command::Rollback) = kind(place) {
-            let line = text[..place.start].matches('\n').count() + 1;
-            return Err(format!(
-                "line {line}: {}: the script runs in one transaction: leave out what begins and ends transactions",
-                statement.lines().next().unwrap_or_default()
-            ));
-        }
+        let line = text[..place.start].matches('\n').count() + 1;
+        let Some(why) = unfit(statement).map_err(|error| format!("line {line}: {error}"))? else {
+            continue;
+        };
+        return Err(format!(
+            "line {line}: {}: {why}",
+            statement.lines().next().unwrap_or_default()
+        ));
     }
     let parts = places.iter().map(|place| &text[place.clone()]);
     Ok(parts.collect::<Vec<&str>>().join(";\n"))
+}
+
+/// Why a statement cannot be in a script, if it cannot.
+fn unfit(statement: &str) -> Result<Option<&'static str>, String> {
+    let mut tokens = lex::tokens(statement).map_err(|error| error.to_string())?;
+    tokens.retain(|token| token.kind != TokenKind::Comment);
+    let is = |at: usize, word: &str| tokens.get(at).is_some_and(|of| of.is(statement, word));
+    let has = |word: &str| tokens.iter().any(|of| of.is(statement, word));
+    let ends = ["begin", "start", "commit", "end", "abort"];
+    let ends = ends.iter().any(|word| is(0, word))
+        || is(0, "rollback") && !has("to")
+        || is(0, "prepare") && is(1, "transaction");
+    Ok(match () {
+        () if ends => {
+            Some("the script runs in one transaction: leave out what begins and ends transactions")
+        }
+        () if is(0, "copy") && (has("stdin") || has("stdout")) => Some(
+            "the script has no input and no output: write INSERT, or COPY from a file of the database's server",
+        ),
+        () => None,
+    })
 }
 
 /// What has changed, for people.
@@ -473,6 +600,9 @@ mod tests {
             "ROLLBACK",
             "BEGIN; SELECT 1",
             "BEGIN; COMMIT; BEGIN; COMMIT",
+            "COMMIT AND CHAIN",
+            "/* so */ PREPARE TRANSACTION 'x'",
+            "COPY a FROM STDIN",
         ] {
             assert!(unframed(refused).is_err(), "{refused}");
         }
