@@ -26,8 +26,8 @@ use anabranch_sql::summary::StatementId;
 use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
 use anabranch_sql::{CompiledAssertion, StatementResult};
 use anabranch_types::{
-    Access, ColumnIndex, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId,
-    TableId, TimeZone, Value,
+    Access, ColumnIndex, Effect, EffectError, Fetched, Key, LockPolicy, PartitionId, Patch, Read,
+    SlotId, TableId, TimeZone, Value,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -225,6 +225,12 @@ impl NodeTransaction {
             locks,
             ..self
         }
+    }
+
+    /// Notes whether the protocol locks what is read for writing.
+    #[must_use]
+    pub(crate) fn locking(self, locks: bool) -> NodeTransaction {
+        NodeTransaction { locks, ..self }
     }
 
     /// Begins the block's step with this number: unique numbers depend on it alone, so that a replay has the same.
@@ -432,19 +438,28 @@ impl NodeTransaction {
         if reads.is_empty() {
             return Ok(Vec::new());
         }
-        let is_plain = !access.guard && !access.for_write;
+        // What was read without a lock is no answer to another read, and no read without a lock has an earlier answer.
+        let is_kept = access.lock == LockPolicy::Wait;
+        let is_plain = is_kept && !access.guard && !access.for_write;
         if is_plain && let Some(known) = self.ranges.get_all(&reads) {
             return Ok(known);
         }
         let router = &self.planned.execution.router;
-        let targets: Targets = reads.iter().map(|read| router.read(read)).collect();
+        let target = |read: &Read| match (router.read(read), read) {
+            // The candidates of SKIP LOCKED have been read before.
+            (Target::Everywhere, Read::Point { table, key }) if !is_kept => {
+                self.place_of(*table, key)
+            }
+            (target, _) => target,
+        };
+        let targets: Targets = reads.iter().map(target).collect();
         let first = targets[0];
         let together =
             first != Target::Everywhere && targets[1..].iter().all(|target| *target == first);
         if together {
             let partition = PartitionId(self.partitions(first).start);
             let kept = match &reads[..] {
-                [range @ Read::Range { .. }] if partition != self.identity.home => {
+                [range @ Read::Range { .. }] if is_kept && partition != self.identity.home => {
                     Some(range.clone())
                 }
                 _ => None,
@@ -471,7 +486,8 @@ impl NodeTransaction {
             return Ok(answers);
         }
         if !targets.contains(&Target::Everywhere)
-            && !reads.iter().any(|read| router.is_apart(read.table()))
+            && (access.lock == LockPolicy::IfFree
+                || !reads.iter().any(|read| router.is_apart(read.table())))
         {
             return self.fetch_from_several(access, reads, &targets).await;
         }
@@ -660,6 +676,7 @@ impl NodeTransaction {
         for_write: bool,
         reads: Vec<Read>,
         place: Option<PartitionId>,
+        lock: LockPolicy,
     ) -> Result<Vec<Fetched>, TransactionError> {
         // A write that is not deferred is computed from the row read. The row must not have changed when
         // the transaction commits, or an update in between would be lost.
@@ -668,12 +685,15 @@ impl NodeTransaction {
         let is_update_base = for_write
             && !self.defers(statement)
             && (!execution.writes_programs() || execution.guards_writes(statement));
+        let is_locked = lock != LockPolicy::Unlocked;
         let access = Access {
-            for_write,
-            guard: self.guards_all
-                || self.is_guarded()
-                || is_update_base
-                || self.planned.execution.guards_reads(statement),
+            for_write: is_locked && for_write,
+            guard: is_locked
+                && (self.guards_all
+                    || self.is_guarded()
+                    || is_update_base
+                    || self.planned.execution.guards_reads(statement)),
+            lock,
         };
         // The keys of points are needed after the reads have been passed to the protocol.
         let execution = &self.planned.execution;
@@ -693,7 +713,7 @@ impl NodeTransaction {
         let answers = match place {
             _ if self.overlaps(&reads) => self.read_through_writes(access, reads, place).await?,
             Some(partition) => self.fetch_located(access, reads, partition).await?,
-            None if access.guard && self.are_keys_apart(&reads) => {
+            None if lock == LockPolicy::Wait && access.guard && self.are_keys_apart(&reads) => {
                 self.fetch_by_key(access, reads, is_absence_guarded).await?
             }
             None => self.fetch(access, reads).await?,
@@ -720,7 +740,8 @@ impl Transaction for NodeTransaction {
         for_write: bool,
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
-        self.read_for(statement, for_write, reads, None).await
+        self.read_for(statement, for_write, reads, None, LockPolicy::Wait)
+            .await
     }
 
     fn placed_by(&self, table: TableId) -> Option<ColumnIndex> {
@@ -742,7 +763,8 @@ impl Transaction for NodeTransaction {
             Some(Target::One(partition)) => Some(partition),
             _ => None,
         };
-        self.read_for(statement, for_write, reads, place).await
+        self.read_for(statement, for_write, reads, place, LockPolicy::Wait)
+            .await
     }
 
     fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {

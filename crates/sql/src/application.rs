@@ -541,7 +541,7 @@ impl CompiledAssertion {
         };
         let rows = fetched.iter().filter_map(|fetched| match fetched {
             Fetched::Point(row) => row.as_ref(),
-            Fetched::Range(_) | Fetched::Recorded(_) => None,
+            Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => None,
         });
         for row in rows {
             let layout = &schema.layout;
