@@ -746,6 +746,21 @@ impl Transaction for NodeTransaction {
             .await
     }
 
+    fn locks_rows(&self) -> bool {
+        self.locks
+    }
+
+    async fn read_with_policy(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+        policy: LockPolicy,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        self.read_for(statement, for_write, reads, None, policy)
+            .await
+    }
+
     fn placed_by(&self, table: TableId) -> Option<ColumnIndex> {
         self.planned.execution.router.placing_column(table)
     }

@@ -288,6 +288,7 @@ impl Application {
             context: &context,
             constraints: &self.constraints,
             ctes: Vec::new(),
+            rows_ahead: 0,
         };
         run.check_deferred(selection).await
     }
@@ -480,6 +481,7 @@ impl CompiledStatement {
             context: &context,
             constraints: &self.constraints,
             ctes: Vec::new(),
+            rows_ahead: 0,
         };
         let (rows, count) = run.statement(&self.statement, Deferral::None).await?;
         Ok(ResultSet {
