@@ -627,7 +627,8 @@ impl<P: Protocol> Node<P> {
             identity,
             Rc::clone(&mailbox),
             Rc::<CallSequences>::clone(sequences),
-        );
+        )
+        .locking(self.options.declares);
         procedure_transaction.set_belt(self.belt.clone());
         let planned = Arc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));
@@ -755,7 +756,8 @@ impl<P: Protocol> Node<P> {
                 }
                 Next::Resume(Reply::Declared) => Next::Poll,
                 Next::Resume(Reply::Fetched(mut answers)) => {
-                    if matches!(answers.first(), Some(Fetched::Recorded(_))) {
+                    let is_recorded = |answer: &Fetched| matches!(answer, Fetched::Recorded(_));
+                    if answers.iter().any(is_recorded) {
                         answers = attempt.note_answers(answers);
                     }
                     attempt.cost.rows_read += answers.iter().map(rows).sum::<u64>();
@@ -897,7 +899,7 @@ fn rows(answer: &Fetched) -> u64 {
     match answer {
         Fetched::Point(row) => u64::from(row.is_some()),
         Fetched::Range(rows) => rows.len() as u64,
-        Fetched::Recorded(_) => 0,
+        Fetched::Locked | Fetched::Recorded(_) => 0,
     }
 }
 

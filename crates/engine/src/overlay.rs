@@ -110,7 +110,7 @@ impl<'t> Overlay<'t> {
     ) -> Overlay<'t> {
         let rows = rows.into_iter().map(|fetched| match fetched {
             Fetched::Point(row) => row,
-            Fetched::Range(_) | Fetched::Recorded(_) => None,
+            Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => None,
         });
         Overlay {
             schema,
@@ -264,6 +264,15 @@ pub(crate) fn merge(schema: &Schema, read: &Read, one: Fetched, other: Fetched) 
             rows.sort_by(|(x, _), (y, _)| if *reverse { y.cmp(x) } else { x.cmp(y) });
             rows.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
             Fetched::Range(rows.into_iter().map(|(_, row)| row).collect())
+        }
+        // A row is at one partition. A lock elsewhere is on the absence of one with this key.
+        (
+            Read::Point { .. },
+            Fetched::Point(None) | Fetched::Locked,
+            other @ Fetched::Point(Some(_)),
+        ) => other,
+        (Read::Range { .. }, _, Fetched::Locked) | (_, Fetched::Point(None), Fetched::Locked) => {
+            Fetched::Locked
         }
         (_, Fetched::Point(None), other) => other,
         (_, one, _) => one,

@@ -8,6 +8,7 @@
 
 mod apart;
 mod belt;
+mod known;
 mod verify;
 
 use std::cell::RefCell;
@@ -26,8 +27,8 @@ use anabranch_sql::summary::StatementId;
 use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
 use anabranch_sql::{CompiledAssertion, StatementResult};
 use anabranch_types::{
-    Access, ColumnIndex, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId,
-    TableId, TimeZone, Value,
+    Access, ColumnIndex, Effect, EffectError, Fetched, Key, LockPolicy, PartitionId, Patch, Read,
+    SlotId, TableId, TimeZone, Value,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -39,6 +40,7 @@ use crate::overlay::{self, OwnWrite};
 use crate::range_cache::RangeCache;
 use crate::routing::Target;
 use crate::undeclared::StatementEntry;
+use known::KnownRows;
 
 /// The target of each of several reads.
 type Targets = SmallVec<[Target; 8]>;
@@ -225,6 +227,12 @@ impl NodeTransaction {
             locks,
             ..self
         }
+    }
+
+    /// Notes whether the protocol locks what is read for writing.
+    #[must_use]
+    pub(crate) fn locking(self, locks: bool) -> NodeTransaction {
+        NodeTransaction { locks, ..self }
     }
 
     /// Begins the block's step with this number: unique numbers depend on it alone, so that a replay has the same.
@@ -432,19 +440,28 @@ impl NodeTransaction {
         if reads.is_empty() {
             return Ok(Vec::new());
         }
-        let is_plain = !access.guard && !access.for_write;
+        // What was read without a lock is no answer to another read, and no read without a lock has an earlier answer.
+        let is_kept = access.lock == LockPolicy::Wait;
+        let is_plain = is_kept && !access.guard && !access.for_write;
         if is_plain && let Some(known) = self.ranges.get_all(&reads) {
             return Ok(known);
         }
         let router = &self.planned.execution.router;
-        let targets: Targets = reads.iter().map(|read| router.read(read)).collect();
+        let target = |read: &Read| match (router.read(read), read) {
+            // The candidates of SKIP LOCKED have been read before.
+            (Target::Everywhere, Read::Point { table, key }) if !is_kept => {
+                self.place_of(*table, key)
+            }
+            (target, _) => target,
+        };
+        let targets: Targets = reads.iter().map(target).collect();
         let first = targets[0];
         let together =
             first != Target::Everywhere && targets[1..].iter().all(|target| *target == first);
         if together {
             let partition = PartitionId(self.partitions(first).start);
             let kept = match &reads[..] {
-                [range @ Read::Range { .. }] if partition != self.identity.home => {
+                [range @ Read::Range { .. }] if is_kept && partition != self.identity.home => {
                     Some(range.clone())
                 }
                 _ => None,
@@ -471,7 +488,8 @@ impl NodeTransaction {
             return Ok(answers);
         }
         if !targets.contains(&Target::Everywhere)
-            && !reads.iter().any(|read| router.is_apart(read.table()))
+            && (access.lock == LockPolicy::IfFree
+                || !reads.iter().any(|read| router.is_apart(read.table())))
         {
             return self.fetch_from_several(access, reads, &targets).await;
         }
@@ -660,6 +678,7 @@ impl NodeTransaction {
         for_write: bool,
         reads: Vec<Read>,
         place: Option<PartitionId>,
+        lock: LockPolicy,
     ) -> Result<Vec<Fetched>, TransactionError> {
         // A write that is not deferred is computed from the row read. The row must not have changed when
         // the transaction commits, or an update in between would be lost.
@@ -668,12 +687,15 @@ impl NodeTransaction {
         let is_update_base = for_write
             && !self.defers(statement)
             && (!execution.writes_programs() || execution.guards_writes(statement));
+        let is_locked = lock != LockPolicy::Unlocked;
         let access = Access {
-            for_write,
-            guard: self.guards_all
-                || self.is_guarded()
-                || is_update_base
-                || self.planned.execution.guards_reads(statement),
+            for_write: is_locked && for_write,
+            guard: is_locked
+                && (self.guards_all
+                    || self.is_guarded()
+                    || is_update_base
+                    || self.planned.execution.guards_reads(statement)),
+            lock,
         };
         // The keys of points are needed after the reads have been passed to the protocol.
         let execution = &self.planned.execution;
@@ -693,7 +715,7 @@ impl NodeTransaction {
         let answers = match place {
             _ if self.overlaps(&reads) => self.read_through_writes(access, reads, place).await?,
             Some(partition) => self.fetch_located(access, reads, partition).await?,
-            None if access.guard && self.are_keys_apart(&reads) => {
+            None if lock == LockPolicy::Wait && access.guard && self.are_keys_apart(&reads) => {
                 self.fetch_by_key(access, reads, is_absence_guarded).await?
             }
             None => self.fetch(access, reads).await?,
@@ -720,7 +742,23 @@ impl Transaction for NodeTransaction {
         for_write: bool,
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
-        self.read_for(statement, for_write, reads, None).await
+        self.read_for(statement, for_write, reads, None, LockPolicy::Wait)
+            .await
+    }
+
+    fn locks_rows(&self) -> bool {
+        self.locks
+    }
+
+    async fn read_with_policy(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+        policy: LockPolicy,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        self.read_for(statement, for_write, reads, None, policy)
+            .await
     }
 
     fn placed_by(&self, table: TableId) -> Option<ColumnIndex> {
@@ -742,7 +780,8 @@ impl Transaction for NodeTransaction {
             Some(Target::One(partition)) => Some(partition),
             _ => None,
         };
-        self.read_for(statement, for_write, reads, place).await
+        self.read_for(statement, for_write, reads, place, LockPolicy::Wait)
+            .await
     }
 
     fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {
@@ -872,86 +911,6 @@ impl NodeTransaction {
 
 fn refuse(message: String) -> TransactionError {
     TransactionError::Failed(EffectError::new("0A000", message))
-}
-
-/// Rows known to exist, with their hashes.
-#[derive(Default)]
-struct KnownRows {
-    /// The rows' hashes.
-    hashes: Vec<u64>,
-    rows: Vec<KnownRow>,
-    /// A Bloom filter of the hashes: a row whose bit is not set is not known.
-    filter: [u64; 4],
-}
-
-/// A row known to exist. `pending` are the columns of its key that are known only at commit.
-struct KnownRow {
-    table: TableId,
-    key: Key,
-    pending: SmallVec<[Patch; 1]>,
-}
-
-impl KnownRows {
-    fn note(&mut self, table: TableId, key: &Key, pending: &[Patch]) {
-        let hash = identify(table, key);
-        if self.finds(hash, table, key, pending) {
-            return;
-        }
-        if self.rows.is_empty() {
-            self.hashes.reserve(ROWS_EXPECTED);
-            self.rows.reserve(ROWS_EXPECTED);
-        }
-        let (word, bit) = filtered(hash);
-        self.filter[word] |= bit;
-        self.hashes.push(hash);
-        self.rows.push(KnownRow {
-            table,
-            key: key.clone(),
-            pending: SmallVec::from_slice(pending),
-        });
-    }
-
-    fn has(&self, table: TableId, key: &Key, pending: &[Patch]) -> bool {
-        self.finds(identify(table, key), table, key, pending)
-    }
-
-    fn finds(&self, hash: u64, table: TableId, key: &Key, pending: &[Patch]) -> bool {
-        let (word, bit) = filtered(hash);
-        self.filter[word] & bit != 0
-            && self.hashes.iter().zip(&self.rows).any(|(held, row)| {
-                *held == hash && row.table == table && row.key == *key && *row.pending == *pending
-            })
-    }
-
-    /// Forgets a row. Its bit in the filter stays, which costs a search in vain at most.
-    fn forget(&mut self, table: TableId, key: &Key) {
-        while let Some(at) =
-            (self.rows.iter()).position(|row| row.table == table && row.key == *key)
-        {
-            self.hashes.swap_remove(at);
-            self.rows.swap_remove(at);
-        }
-    }
-}
-
-fn identify(table: TableId, key: &Key) -> u64 {
-    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
-    let (head, length) = (key.head(), key.len());
-    let begin = u64::from(table.0) << 32 | length as u64;
-    let of_head = mix(mix(begin, (head >> 64) as u64), head as u64);
-    match key.as_bytes().get(size_of::<u128>()..) {
-        Some(rest) => rest
-            .iter()
-            .fold(of_head, |hash, byte| mix(hash, u64::from(*byte))),
-        None => of_head,
-    }
-}
-
-const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// A hash's word and bit in [`KnownRows::filter`]: from its highest bits, which depend on all others.
-fn filtered(hash: u64) -> (usize, u64) {
-    ((hash >> 62) as usize, 1 << (hash >> 56 & 63))
 }
 
 /// The initial capacity of a transaction's lists of rows.

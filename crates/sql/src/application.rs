@@ -288,6 +288,7 @@ impl Application {
             context: &context,
             constraints: &self.constraints,
             ctes: Vec::new(),
+            rows_ahead: 0,
         };
         run.check_deferred(selection).await
     }
@@ -480,6 +481,7 @@ impl CompiledStatement {
             context: &context,
             constraints: &self.constraints,
             ctes: Vec::new(),
+            rows_ahead: 0,
         };
         let (rows, count) = run.statement(&self.statement, Deferral::None).await?;
         Ok(ResultSet {
@@ -541,7 +543,7 @@ impl CompiledAssertion {
         };
         let rows = fetched.iter().filter_map(|fetched| match fetched {
             Fetched::Point(row) => row.as_ref(),
-            Fetched::Range(_) | Fetched::Recorded(_) => None,
+            Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => None,
         });
         for row in rows {
             let layout = &schema.layout;

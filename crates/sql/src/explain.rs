@@ -8,7 +8,7 @@ use crate::{
     expression::{Expression, SequenceFunction, SequenceTarget, text::format_text},
     plan::{
         Body, Distinct, Finish, Join, KeyPart, Path, Query, RowsOf, Select, Step, SubqueryKind,
-        TableFunction, TableRead,
+        TableFunction, TableRead, WhenLocked,
         statement::{Statement, StatementKind},
     },
     procedure::CompiledProcedure,
@@ -375,7 +375,14 @@ fn table(out: &mut String, read: &TableRead, depth: usize, names: &Names<'_>) {
         (true, false) => "Left Join ",
         (false, false) => "",
     };
-    let write = if read.for_write { " for update" } else { "" };
+    let write = match (read.for_write, read.when_locked) {
+        (true, WhenLocked::Wait) => " for update",
+        (false, WhenLocked::Wait) => "",
+        (true, WhenLocked::Fail) => " for update nowait",
+        (false, WhenLocked::Fail) => " for share nowait",
+        (true, WhenLocked::Skip) => " for update skip locked",
+        (false, WhenLocked::Skip) => " for share skip locked",
+    };
     let part = |part: &KeyPart| {
         let column = &read.schema.columns[part.column.index()].name;
         format!("{column} = {}", text(&part.value, names))

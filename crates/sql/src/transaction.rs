@@ -8,7 +8,8 @@
 use std::{future::Future, rc::Rc};
 
 use anabranch_types::{
-    ColumnIndex, Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone, Value,
+    ColumnIndex, Effect, EffectError, Fetched, Key, LockPolicy, Patch, Read, SlotId, TableId,
+    TimeZone, Value,
 };
 
 use crate::{deferred::DeferredChecks, sequence::ResolvedSequence, summary::StatementId};
@@ -86,6 +87,23 @@ pub trait Transaction {
         for_write: bool,
         reads: Vec<Read>,
     ) -> impl Future<Output = Result<Vec<Fetched>, TransactionError>>;
+
+    /// Whether the rows that this transaction reads for a write are locked, so that NOWAIT and SKIP LOCKED matter.
+    fn locks_rows(&self) -> bool {
+        false
+    }
+
+    /// Reads as [`Transaction::read`] does, with another policy about locks. Called only where
+    /// [`Transaction::locks_rows`].
+    fn read_with_policy(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+        _policy: LockPolicy,
+    ) -> impl Future<Output = Result<Vec<Fetched>, TransactionError>> {
+        self.read(statement, for_write, reads)
+    }
 
     /// The column whose value determines where a row of the table is, if the row's key does not.
     fn placed_by(&self, _table: TableId) -> Option<ColumnIndex> {

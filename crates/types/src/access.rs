@@ -50,6 +50,21 @@ pub struct Access {
     /// Whether the item is a guard: the transaction must be ordered against every other one that has it. A protocol
     /// without locks validates it at commit.
     pub guard: bool,
+    /// What becomes of the read if its lock is not free.
+    pub lock: LockPolicy,
+}
+
+/// What a protocol that locks does about the lock of a read. Protocols without locks treat all reads alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LockPolicy {
+    /// The lock is taken, if need be after a wait.
+    #[default]
+    Wait,
+    /// The lock is taken if it is free. Otherwise the answer is [`Fetched::Locked`] at once: there is no wait, and the
+    /// transactions that hold the lock are not disturbed.
+    IfFree,
+    /// No lock is taken: the answer has the newest committed rows, which may change at any time.
+    Unlocked,
 }
 
 /// The result of one [`Read`].
@@ -59,6 +74,8 @@ pub enum Fetched {
     Point(Option<Row>),
     /// Primary keys and rows, in the requested order.
     Range(Vec<(Key, Row)>),
+    /// Nothing: a lock that the read needs under [`LockPolicy::IfFree`] is not free.
+    Locked,
     /// One of the other results with its versions, from a store that records. The engine unwraps it
     /// ([`Fetched::into_answer`]) before a statement sees it.
     Recorded(Box<Recorded>),

@@ -43,7 +43,7 @@ pub mod time;
 pub mod value;
 pub mod zone;
 
-pub use access::{Access, Fetched, Read, Recorded, RecordedState};
+pub use access::{Access, Fetched, LockPolicy, Read, Recorded, RecordedState};
 pub use activity::{Activity, ActivityProbe};
 pub use data_type::{DataType, EnumType, NumericBounds, ObjectKind};
 pub use decimal::{Decimal, DecimalError};

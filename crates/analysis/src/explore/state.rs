@@ -373,7 +373,7 @@ impl Transaction for Attempt<'_> {
             let rows: Vec<Row> = match &answer {
                 Fetched::Point(row) => row.iter().cloned().collect(),
                 Fetched::Range(pairs) => pairs.iter().map(|(_, row)| row.clone()).collect(),
-                Fetched::Recorded(_) => Vec::new(), // No state records.
+                Fetched::Locked | Fetched::Recorded(_) => Vec::new(), // No state records.
             };
             if !rows.is_empty() {
                 self.log.seen.push(RowsRead {

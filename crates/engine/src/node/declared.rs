@@ -29,7 +29,7 @@ impl<P: Protocol> Node<P> {
             };
             let access = Access {
                 for_write,
-                guard: false,
+                ..Access::default()
             };
             declared.extend(partitions.map(|partition| PartitionRead {
                 partition: PartitionId(partition),

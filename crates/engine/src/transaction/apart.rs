@@ -84,10 +84,7 @@ impl NodeTransaction {
         reads: Vec<Read>,
         is_absence_guarded: bool,
     ) -> Result<Vec<Fetched>, TransactionError> {
-        let plain = Access {
-            for_write: false,
-            guard: false,
-        };
+        let plain = Access::default();
         let mut answers = self.fetch(plain, reads.clone()).await?;
         let mut asked: Vec<(PartitionId, usize)> = Vec::with_capacity(reads.len());
         for (at, (read, answer)) in reads.iter().zip(&answers).enumerate() {

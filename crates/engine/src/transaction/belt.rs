@@ -12,7 +12,8 @@ use anabranch_protocol::belt::rows::Refused;
 use anabranch_protocol::belt::{Hop, RowImage, RowImages, Rows, Sequence, Token, Update};
 use anabranch_sql::transaction::TransactionError;
 use anabranch_types::{
-    Access, ColumnIndex, Effect, EffectError, Fetched, Key, KeyRange, Read, Row, TableId, Value,
+    Access, ColumnIndex, Effect, EffectError, Fetched, Key, KeyRange, LockPolicy, Read, Row,
+    TableId, Value,
 };
 use smallvec::SmallVec;
 
@@ -31,6 +32,7 @@ const ONLY: i64 = 0;
 const FOR_WRITE: Access = Access {
     for_write: true,
     guard: true,
+    lock: LockPolicy::Wait,
 };
 
 impl NodeTransaction {
@@ -155,7 +157,7 @@ impl NodeTransaction {
             };
             let after = match overlay.fold(&point, Fetched::Point(before.clone()))? {
                 Fetched::Point(row) => row,
-                Fetched::Range(_) | Fetched::Recorded(_) => None,
+                Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => None,
             };
             let image =
                 RowImage::between(schema.table(table), key, before.as_ref(), after.as_ref());
@@ -373,7 +375,7 @@ impl NodeTransaction {
         let fetched = self.fetch(FOR_WRITE, points.collect()).await?;
         let rows = fetched.into_iter().map(|fetched| match fetched {
             Fetched::Point(row) => row,
-            Fetched::Range(_) | Fetched::Recorded(_) => None,
+            Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => None,
         });
         Ok(rows.collect())
     }

@@ -12,8 +12,8 @@ use anabranch_protocol::PartitionRead;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::{ApplyError, Store, StoreSettings, index_prefix};
 use anabranch_types::{
-    Access, Effect, EffectError, Fetched, Key, KeyRange, PartitionId, Read, Row, TableId,
-    TableSchema, Timestamp,
+    Access, Effect, EffectError, Fetched, Key, KeyRange, LockPolicy, PartitionId, Read, Row,
+    TableId, TableSchema, Timestamp,
 };
 
 use super::NodeTransaction;
@@ -79,7 +79,7 @@ impl NodeTransaction {
         let before = self.read_at(points.collect()).await?;
         let before = before.into_iter().map(|fetched| match fetched {
             Fetched::Point(row) => row,
-            Fetched::Range(_) | Fetched::Recorded(_) => None,
+            Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => None,
         });
         let before: BTreeMap<Place, Option<Row>> = places.into_iter().zip(before).collect();
         let after = self.try_effects(new, &before)?;
@@ -211,7 +211,7 @@ impl NodeTransaction {
             };
             let row = match overlay.fold(&point, Fetched::Point(row))? {
                 Fetched::Point(row) => row,
-                Fetched::Range(_) | Fetched::Recorded(_) => None,
+                Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => None,
             };
             after.insert(place, row);
         }
@@ -303,6 +303,7 @@ impl NodeTransaction {
         let access = Access {
             for_write: true,
             guard: true,
+            lock: LockPolicy::Wait,
         };
         let asked = reads.iter().map(|(partition, read)| PartitionRead {
             partition: *partition,
@@ -339,6 +340,7 @@ impl NodeTransaction {
         let access = Access {
             for_write: true,
             guard: true,
+            lock: LockPolicy::Wait,
         };
         self.fetch(access, reads.collect()).await
     }

@@ -3,7 +3,7 @@
 //! The coordinator's own partition is a participant like any other, reached by a function call.
 
 use anabranch_types::{
-    Access, Effect, Fetched, PartitionId, Read, SlotId, Ticks, Timestamp, Value,
+    Access, Effect, Fetched, LockPolicy, PartitionId, Read, SlotId, Ticks, Timestamp, Value,
 };
 use smallvec::SmallVec;
 
@@ -321,9 +321,7 @@ impl LockingNode {
             locks_requested: SmallVec::new(),
             rows_requested: SmallVec::new(),
         };
-        if self.read_locks == ReadLocks::None {
-            self.read_unlocked(transaction.id, &mut locking, out);
-        }
+        self.read_unlocked(transaction.id, &mut locking, out);
         // Locks below a held one are refused rather than waited for, so they can be requested all at
         // once. So can all locks of a transaction that waits by age.
         let highest = self.highest_held(&transaction);
@@ -401,9 +399,13 @@ impl LockingNode {
     ) {
         let (own, read_locks) = (self.own, self.read_locks);
         let (reads, groups) = (&locking.reads, &mut locking.groups);
+        let needs_none = |access: Access| {
+            access.lock == LockPolicy::Unlocked
+                || (read_locks == ReadLocks::None && !read_locks.keeps(access))
+        };
         let is_free = |group: &mut PartitionReads| {
             let mut accesses = group.reads.iter().map(|number| reads[*number].access);
-            group.partition != own && accesses.all(|access| !read_locks.keeps(access))
+            group.partition != own && accesses.all(needs_none)
         };
         let free: SmallVec<[PartitionReads; 1]> = groups.extract_if(.., is_free).collect();
         for group in free {
@@ -471,7 +473,12 @@ impl LockingNode {
         } = locking;
         if is_declare || self.read_locks == ReadLocks::Long {
             for (read, rows) in reads.iter().zip(&answers) {
-                if let Some(rows) = rows.as_ref().filter(|_| read.partition != self.own) {
+                let is_locked = read.access.lock != LockPolicy::Unlocked
+                    && !matches!(rows, Some(Fetched::Locked));
+                if let Some(rows) = rows
+                    .as_ref()
+                    .filter(|_| is_locked && read.partition != self.own)
+                {
                     let for_write = read.access.for_write;
                     let cached = CachedRead {
                         partition: read.partition,

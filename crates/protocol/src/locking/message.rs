@@ -32,8 +32,8 @@ pub enum Message {
         /// The transaction.
         transaction: TransactionId,
     },
-    /// Coordinator to owner, under [`ReadLocks::None`](super::ReadLocks::None): read the newest
-    /// committed rows.
+    /// Coordinator to owner, for reads that need no lock (all but those for a write under
+    /// [`ReadLocks::None`](super::ReadLocks::None), or by their own access): read the newest committed rows.
     Get {
         /// The transaction.
         transaction: TransactionId,
@@ -49,7 +49,8 @@ pub enum Message {
         /// A timestamp above those of all transactions that these rows may include.
         clock: Timestamp,
     },
-    /// The answer to a [`Message::Lock`] when all its locks are held.
+    /// The answer to a [`Message::Lock`] when all its locks are held, but for those of reads that are answered by
+    /// [`Fetched::Locked`].
     Granted {
         /// The transaction.
         transaction: TransactionId,

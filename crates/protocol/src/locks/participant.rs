@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use anabranch_storage::{LoggedChange, SlotValues, Staged, Store};
 use anabranch_types::{
-    Access, Activity, ActivityProbe, Effect, Fetched, HybridClock, IndexId, Key, NodeId, Read, Row,
-    RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Timestamp, Value,
+    Access, Activity, ActivityProbe, Effect, Fetched, HybridClock, IndexId, Key, LockPolicy,
+    NodeId, Read, Row, RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Timestamp, Value,
 };
 use smallvec::SmallVec;
 
@@ -45,6 +45,8 @@ struct LockRequest {
     snapshot: Option<Timestamp>,
     /// The locks still to acquire, the greatest first.
     left: BinaryHeap<LockTarget>,
+    /// The reads that take their locks if they are free, of which a lock was not.
+    locked: SmallVec<[usize; 4]>,
     /// When the current wait began.
     waiting_since: Option<Ticks>,
     /// Whether it has waited at all: rows found before may have changed.
@@ -61,6 +63,8 @@ struct LockTarget {
     kept: bool,
     /// The read whose range is locked; `None` for the key `low` alone.
     range: Option<usize>,
+    /// The read that is given up if the lock is not free: it has [`LockPolicy::IfFree`].
+    if_free: Option<usize>,
 }
 
 /// The lock order: the greatest is taken first. Of two locks at one key the stronger comes first, so that none is
@@ -265,6 +269,7 @@ impl Participant {
             wait,
             snapshot: None,
             left,
+            locked: SmallVec::new(),
             waiting_since: None,
             has_waited: false,
         };
@@ -288,6 +293,7 @@ impl Participant {
             wait: true,
             snapshot: Some(snapshot),
             left,
+            locked: SmallVec::new(),
             waiting_since: None,
             has_waited: false,
         };
@@ -346,15 +352,28 @@ impl Participant {
     ) -> Progress {
         loop {
             while let Some(next) = request.left.peek() {
+                if next
+                    .if_free
+                    .is_some_and(|read| request.locked.contains(&read))
+                {
+                    request.left.pop();
+                    continue;
+                }
                 match self.acquire(owner, next, &request) {
                     Outcome::Granted => {
                         let taken = request.left.pop().expect("looked at above");
                         self.add_rows_found(owner, &taken, &mut request);
                     }
-                    Outcome::Conflict if !next.kept => {
-                        request.left.pop();
-                    }
-                    Outcome::Conflict => return Progress::Conflict,
+                    Outcome::Conflict => match next.if_free {
+                        Some(read) => {
+                            request.locked.push(read);
+                            request.left.pop();
+                        }
+                        None if !next.kept => {
+                            request.left.pop();
+                        }
+                        None => return Progress::Conflict,
+                    },
                     Outcome::Queued => {
                         counters.waits += 1;
                         request.waiting_since = Some(now);
@@ -383,7 +402,8 @@ impl Participant {
     /// without a read would be released at once.
     fn needs_lock(&self, read: &Read, access: Access, fetch: bool) -> bool {
         let locks = self.options.read_locks;
-        !self.options.is_unlocked(read.table())
+        access.lock != LockPolicy::Unlocked
+            && !self.options.is_unlocked(read.table())
             && (locks.keeps(access) || (fetch && locks == ReadLocks::Short))
     }
 
@@ -408,18 +428,20 @@ impl Participant {
             mode: mode(access),
             kept: self.options.read_locks.keeps(access),
             range,
+            if_free: (access.lock == LockPolicy::IfFree).then_some(number),
         }
     }
 
     fn acquire(&mut self, owner: LockOwner, target: &LockTarget, request: &LockRequest) -> Outcome {
+        let wait = request.wait && target.if_free.is_none();
         match target.range {
             None => self
                 .table
-                .acquire(owner, target.space, &target.low, target.mode, request.wait),
+                .acquire(owner, target.space, &target.low, target.mode, wait),
             Some(number) => {
                 let span = self.span_to_lock(&request.reads[number].0, request.snapshot);
                 self.table
-                    .acquire_span(owner, target.space, span, target.mode, request.wait)
+                    .acquire_span(owner, target.space, span, target.mode, wait)
             }
         }
     }
@@ -448,8 +470,7 @@ impl Participant {
         let (read, _) = &request.reads[number];
         if let Read::Range { index: Some(_), .. } = read {
             let rows = self.read_at(read, request.snapshot);
-            let like = (taken.mode, taken.kept);
-            self.add_rows(owner, read.table(), like, &rows, &mut request.left);
+            self.add_rows(owner, read.table(), taken, &rows, &mut request.left);
         }
     }
 
@@ -457,7 +478,7 @@ impl Participant {
         &self,
         owner: LockOwner,
         table: TableId,
-        (mode, kept): (Mode, bool),
+        like: &LockTarget,
         rows: &Fetched,
         left: &mut BinaryHeap<LockTarget>,
     ) {
@@ -468,13 +489,12 @@ impl Participant {
         let not_held = rows
             .iter()
             .map(|(key, _)| key)
-            .filter(|key| !self.table.holds(owner, space, key, mode));
+            .filter(|key| !self.table.holds(owner, space, key, like.mode));
         left.extend(not_held.map(|low| LockTarget {
             space,
             low: low.clone(),
-            mode,
-            kept,
             range: None,
+            ..*like
         }));
     }
 
@@ -488,8 +508,7 @@ impl Participant {
         rows: &[Option<Fetched>],
     ) -> bool {
         let mut left = BinaryHeap::new();
-        for ((read, access), rows) in request.reads.iter().zip(rows) {
-            let kept = self.options.read_locks.keeps(*access);
+        for (number, ((read, access), rows)) in request.reads.iter().zip(rows).enumerate() {
             if let Read::Range {
                 table,
                 index: Some(_),
@@ -498,9 +517,11 @@ impl Participant {
             } = read
                 && let Some(rows) = rows
                 && !self.options.is_unlocked(*table)
-                && kept
+                && access.lock != LockPolicy::Unlocked
+                && self.options.read_locks.keeps(*access)
             {
-                self.add_rows(owner, *table, (mode(*access), kept), rows, &mut left);
+                let like = self.lock_target(number, read, *access);
+                self.add_rows(owner, *table, &like, rows, &mut left);
             }
         }
         request.left = left;
@@ -515,6 +536,9 @@ impl Participant {
                 .store
                 .fetch_all(reads, None, None, &mut fetched, &mut touched);
             found.expect("the newest versions are always kept");
+            for read in &request.locked {
+                fetched[*read] = Fetched::Locked;
+            }
             return fetched.into_iter().map(Some).collect();
         }
         if !request.has_waited || request.snapshot.is_some() {

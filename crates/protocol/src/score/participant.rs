@@ -1,7 +1,9 @@
 //! A partition's side: reads of snapshots, and votes.
 
 use anabranch_storage::{BelowTime, Item, LoggedChange, Version};
-use anabranch_types::{Access, Activity, Effect, Fetched, NodeId, Read, TableId, Ticks, Timestamp};
+use anabranch_types::{
+    Access, Activity, Effect, Fetched, LockPolicy, NodeId, Read, TableId, Ticks, Timestamp,
+};
 
 use super::message::{Commitment, Message, Preparation, Vote};
 use super::record::{ScoreRecord, VotedRecord};
@@ -563,9 +565,11 @@ impl ScoreNode {
 const READ: Access = Access {
     for_write: false,
     guard: false,
+    lock: LockPolicy::Wait,
 };
 
 const WRITE: Access = Access {
     for_write: true,
     guard: false,
+    lock: LockPolicy::Wait,
 };

@@ -6,6 +6,7 @@ mod hostile_statements;
 mod migrations;
 mod open_transactions;
 mod plans;
+mod queues;
 mod schema;
 mod sequences;
 mod service;

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     diagnostic::Diagnostic,
     expression::{Domain, Expression, Function, Operator, Relation},
-    plan::{OutputColumn, Query, TableFunction},
+    plan::{OutputColumn, Query, TableFunction, WhenLocked},
     summary::Role,
 };
 
@@ -57,6 +57,8 @@ pub(crate) struct PlanSource {
     pub(crate) depends: u64,
     /// The statement writes its rows.
     pub(crate) target: bool,
+    /// What a locking clause says of it.
+    pub(crate) when_locked: WhenLocked,
 }
 
 /// The kind of a source.
@@ -507,6 +509,7 @@ impl Binder<'_> {
             left: None,
             depends,
             target: false,
+            when_locked: WhenLocked::Wait,
         });
         Ok(())
     }

@@ -17,6 +17,7 @@ mod grouping_sets;
 mod indexed;
 pub(crate) mod insert;
 pub(crate) mod json;
+mod locking;
 mod mathematics;
 pub(crate) mod merge;
 pub(crate) mod modify;
@@ -239,6 +240,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) into_types: Vec<DataType>,
     /// The role of reads of base tables.
     pub(crate) for_write: Cell<bool>,
+    /// The locking clause of the query at hand, if it has NOWAIT or SKIP LOCKED.
+    pub(crate) unwaiting: Option<locking::UnwaitingLock>,
     /// The number of opaque expressions so far.
     pub(crate) opaque_count: u32,
     /// Whether a value may be given for a column that is GENERATED ALWAYS.
@@ -273,6 +276,7 @@ impl<'b> Binder<'b> {
             targets: None,
             into_types: Vec::new(),
             for_write: Cell::new(false),
+            unwaiting: None,
             opaque_count: 0,
             overrides_identity: false,
             refused_later: None,

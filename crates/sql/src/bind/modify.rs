@@ -286,6 +286,11 @@ impl Binder<'_> {
             &mut list.conjuncts,
             || scope.allocate_source(),
         );
+        join::look_up_locked(
+            &mut list.sources,
+            &mut list.conjuncts,
+            &mut scope.subqueries,
+        );
         let stride = scope.sources.len() + scope.extra_sources + 1;
         let arrangement = Arrangement {
             windows: None,
@@ -635,6 +640,7 @@ impl Binder<'_> {
                 left: None,
                 depends: source.depends,
                 target: false,
+                when_locked: source.when_locked,
             })
             .collect();
         let conjuncts = on_others.into_iter().cloned().collect();

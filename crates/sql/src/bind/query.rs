@@ -19,7 +19,6 @@ use crate::{
     expression::Expression,
     plan::{
         Body, Distinct, Finish, Order, OutputColumn, Query, Select, SetOperation, SetOperator,
-        Step,
         join::{self, Arrangement},
     },
     source::Span,
@@ -86,17 +85,14 @@ impl Binder<'_> {
             Some(with) => self.with(with)?,
         };
         let locked = self.for_write.get();
-        match query
-            .locks
-            .first()
-            .map(|lock| (&lock.lock_type, &lock.nonblock))
-        {
-            None => {}
-            Some((_, Some(_))) => return Err(self.unsupported("NOWAIT and SKIP LOCKED", query)),
-            Some((ast::LockType::Update, None)) => self.for_write.set(true),
-            Some((ast::LockType::Share, None)) => {}
+        let unwaiting = self.unwaiting_lock(query)?;
+        let is_update = |lock: &ast::LockClause| matches!(lock.lock_type, ast::LockType::Update);
+        if query.locks.first().is_some_and(is_update) {
+            self.for_write.set(true);
         }
-        let bound = self.body(&query.body, tail(query, self)?);
+        let outer = std::mem::replace(&mut self.unwaiting, unwaiting);
+        let bound = tail(query, self).and_then(|tail| self.body(&query.body, tail));
+        self.unwaiting = outer;
         self.for_write.set(locked);
         self.ctes.truncate(visible);
         let mut bound = bound?;
@@ -135,24 +131,7 @@ impl Binder<'_> {
         let columns = query.columns.clone();
         let terms = query.terms.clone();
         let correlated = query.correlated;
-        let empty = Query {
-            ctes: Vec::new(),
-            body: Body::Select(Box::new(Select {
-                stride: 1,
-                steps: vec![Step::Filter(vec![Expression::Constant(
-                    anabranch_types::Value::Bool(false),
-                )])],
-                projection: query.columns.iter().map(|_| Expression::NULL).collect(),
-                finish: Finish {
-                    visible: query.columns.len(),
-                    ..Finish::default()
-                },
-                uniques: 0,
-            })),
-            columns: columns.clone(),
-            correlated: false,
-            terms: terms.clone(),
-        };
+        let empty = query.without_rows();
         let operation = SetOperation {
             operator: SetOperator::Union,
             all: true,
@@ -309,6 +288,12 @@ impl Binder<'_> {
 
     fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> Bind<Query> {
         self.refuse_select_clauses(select)?;
+        let unwaiting = self.unwaiting.take();
+        let for_write = self.for_write.get();
+        if unwaiting.is_some() {
+            // Its clause is about the tables of its FROM alone, not about those of subqueries.
+            self.for_write.set(false);
+        }
         let is_nested = !self.scopes.is_empty();
         let moved = match self.catalog.opaque {
             None => super::system::moved(select, is_nested),
@@ -390,6 +375,12 @@ impl Binder<'_> {
         }
         let terms = projection[..visible].iter().map(|e| self.term(e)).collect();
         let grouping = grouped.then_some((keys, having));
+        self.for_write.set(for_write);
+        if let Some(lock) = unwaiting {
+            let is_plain =
+                grouping.is_none() && finish.distinct == Distinct::None && moved.is_none();
+            self.lock_sources(&lock, &mut list, is_plain)?;
+        }
         self.finish_select(list, grouping, projection, finish, columns, terms)
     }
 
@@ -417,6 +408,11 @@ impl Binder<'_> {
             &mut list.sources,
             &mut list.conjuncts,
             || scope.allocate_source(),
+        );
+        join::look_up_locked(
+            &mut list.sources,
+            &mut list.conjuncts,
+            &mut scope.subqueries,
         );
         let stride = scope.sources.len() + scope.extra_sources + 1;
         let arrangement = Arrangement {

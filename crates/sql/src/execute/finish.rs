@@ -44,25 +44,8 @@ impl<T: Transaction> Run<'_, T> {
         if nothing && finish.visible == rows.width {
             return Ok(rows);
         }
-        self.context.budget.hold(rows.count * size_of::<usize>())?;
-        let mut order: Vec<usize> = (0..rows.count).collect();
-        if finish.distinct == Distinct::All {
-            let visible: Vec<usize> = (0..finish.visible).collect();
-            self.keep_first(&mut order, &rows, &visible).await?;
-        }
-        if !finish.order.is_empty() {
-            let compare = |a: &usize, b: &usize| sorted(finish, &rows, *a, *b);
-            order = self.sorted(order, compare).await?;
-        }
-        if let Distinct::On(columns) = &finish.distinct {
-            self.keep_first(&mut order, &rows, columns).await?;
-        }
-        let offset = self
-            .count(finish.offset.as_ref(), "2201X", "OFFSET")?
-            .unwrap_or(0);
-        let limit = self
-            .count(finish.limit.as_ref(), "2201W", "LIMIT")?
-            .unwrap_or(usize::MAX);
+        let mut order = self.order(finish, &rows).await?;
+        let (offset, limit) = self.bounds(finish)?;
         if offset > 0 || limit < usize::MAX {
             let mut place = 0;
             let mut owner = None;
@@ -77,6 +60,35 @@ impl<T: Transaction> Run<'_, T> {
             });
         }
         self.picked(rows, &order, finish.visible).await
+    }
+
+    /// The rows in their order, without duplicates.
+    pub(super) async fn order(
+        &mut self,
+        finish: &Finish,
+        rows: &Rows,
+    ) -> Result<Vec<usize>, TransactionError> {
+        self.context.budget.hold(rows.count * size_of::<usize>())?;
+        let mut order: Vec<usize> = (0..rows.count).collect();
+        if finish.distinct == Distinct::All {
+            let visible: Vec<usize> = (0..finish.visible).collect();
+            self.keep_first(&mut order, rows, &visible).await?;
+        }
+        if !finish.order.is_empty() {
+            let compare = |a: &usize, b: &usize| sorted(finish, rows, *a, *b);
+            order = self.sorted(order, compare).await?;
+        }
+        if let Distinct::On(columns) = &finish.distinct {
+            self.keep_first(&mut order, rows, columns).await?;
+        }
+        Ok(order)
+    }
+
+    /// The values of OFFSET and LIMIT.
+    pub(super) fn bounds(&self, finish: &Finish) -> Result<(usize, usize), Failure> {
+        let offset = self.count(finish.offset.as_ref(), "2201X", "OFFSET")?;
+        let limit = self.count(finish.limit.as_ref(), "2201W", "LIMIT")?;
+        Ok((offset.unwrap_or(0), limit.unwrap_or(usize::MAX)))
     }
 
     /// The elements in order; equal ones stay in theirs. Sorts pieces, and merges them, with pauses.

@@ -307,7 +307,9 @@ impl<T: Transaction> Run<'_, T> {
             let found = match answer.into_answer() {
                 Fetched::Point(row) => row.map(|row| (key, row)),
                 Fetched::Range(mut found) => found.pop(),
-                Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
+                Fetched::Locked | Fetched::Recorded(_) => {
+                    unreachable!("an answer is a point or a range")
+                }
             };
             if existing[place].is_none() {
                 existing[place] = found;

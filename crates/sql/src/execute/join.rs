@@ -20,7 +20,9 @@ use crate::{
         failure,
         frame::Tuples,
     },
-    plan::{FunctionStep, Join, KeyPart, Path, QueryStep, RowsOf, TableFunction, TableRead},
+    plan::{
+        FunctionStep, Join, KeyPart, Path, QueryStep, RowsOf, TableFunction, TableRead, WhenLocked,
+    },
     transaction::Transaction,
 };
 
@@ -91,6 +93,9 @@ impl<T: Transaction> Run<'_, T> {
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
         let (statement, for_write) = (self.statement, read.for_write);
+        if read.when_locked != WhenLocked::Wait && self.transaction.locks_rows() {
+            return self.fetch_without_waiting(read, reads).await;
+        }
         match self.placing(read, batch) {
             Some(placing) => {
                 let transaction = &mut *self.transaction;
@@ -267,6 +272,10 @@ impl<T: Transaction> Run<'_, T> {
                 let limit = match &path.limit {
                     Some(limit) => key::row_limit(limit, &frame)?,
                     None => None,
+                };
+                let limit = match read.when_locked {
+                    WhenLocked::Skip => limit.map(|most| most.saturating_add(self.rows_ahead)),
+                    WhenLocked::Wait | WhenLocked::Fail => limit,
                 };
                 let Some(range) = range else {
                     ranges.push(TupleRange::Empty);

@@ -20,6 +20,7 @@ pub(crate) mod key;
 pub(crate) mod modify;
 pub(crate) mod recursive;
 pub(crate) mod referential;
+mod skip_locked;
 mod statistics;
 pub(crate) mod subquery;
 pub(crate) mod window;
@@ -60,6 +61,8 @@ pub(crate) struct Run<'r, T> {
     pub(crate) constraints: &'r Constraints,
     /// Common table expressions evaluated so far, by number.
     pub(crate) ctes: Vec<Option<Arc<Vec<Value>>>>,
+    /// The rows that a SELECT … SKIP LOCKED reads beyond its LIMIT: as many may turn out to be locked.
+    pub(crate) rows_ahead: u32,
 }
 
 /// The rows of a query.
@@ -183,6 +186,11 @@ impl<T: Transaction> Run<'_, T> {
         select: &Select,
         parent: Option<(&Batch<'_>, Range<usize>)>,
     ) -> Result<Rows, TransactionError> {
+        if let Some(read) = select.skipping()
+            && self.transaction.locks_rows()
+        {
+            return self.select_skipping(select, read).await;
+        }
         let mut batch = match parent {
             None => Batch::single(select.stride),
             Some((parent, range)) => Batch::under(parent, range, select.stride),

@@ -192,7 +192,7 @@ fn is_missing(answer: Fetched) -> bool {
     match answer.into_answer() {
         Fetched::Point(row) => row.is_none(),
         Fetched::Range(rows) => rows.is_empty(),
-        Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
+        Fetched::Locked | Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
     }
 }
 

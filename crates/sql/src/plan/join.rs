@@ -9,7 +9,8 @@
 use anabranch_types::{Schema, TableId, TableSchema};
 
 use super::{
-    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableFunction, TableRead,
+    Body, Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, SubqueryKind,
+    TableFunction, TableRead, WhenLocked,
     access::{self, Choice},
     integers,
     window::WindowStep,
@@ -222,6 +223,7 @@ impl Planner<'_> {
                     join,
                     for_write: self.for_write,
                     wants_keys: false,
+                    when_locked: WhenLocked::Wait,
                 })));
                 self.placed |= bit(number);
                 self.single = false;
@@ -315,7 +317,8 @@ impl Planner<'_> {
         };
         match source.kind {
             SourceKind::Table(table) => {
-                self.place_table(number, table, left, matches, source.target);
+                let target = (source.target, source.when_locked);
+                self.place_table(number, table, left, matches, target);
             }
             SourceKind::Function {
                 function,
@@ -385,7 +388,7 @@ impl Planner<'_> {
         table: TableId,
         left: bool,
         mut matches: Vec<Expression>,
-        is_target: bool,
+        (is_target, when_locked): (bool, WhenLocked),
     ) {
         let schema = self.schema.tables[table.index()].clone();
         let pool = if left {
@@ -410,7 +413,8 @@ impl Planner<'_> {
             fixed,
             join,
             for_write: is_target || self.for_write,
-            wants_keys: is_target,
+            wants_keys: is_target || when_locked == WhenLocked::Skip,
+            when_locked,
         })));
         self.single = self.single && one;
     }
@@ -793,6 +797,7 @@ pub(crate) fn look_up_lists(
             },
             left: None,
             target: false,
+            when_locked: WhenLocked::Wait,
         });
         let column = |source, column| {
             Box::new(Expression::Column {
@@ -812,6 +817,83 @@ pub(crate) fn look_up_lists(
         }
         conjuncts.extend(comparisons);
     }
+}
+
+/// Turns `columns IN (SELECT … SKIP LOCKED)`, and `= ANY (ARRAY(…))` of one, into a join with the distinct rows of the
+/// subquery, so that rows are looked up by what the subquery has locked. Otherwise the statement would lock all rows of its
+/// table, and wait for those that the subquery has left out.
+pub(crate) fn look_up_locked(
+    sources: &mut Vec<PlanSource>,
+    conjuncts: &mut Vec<Expression>,
+    subqueries: &mut Vec<Subquery>,
+) {
+    let mut joined = Vec::new();
+    let looks_up = |subquery: &mut Subquery| {
+        let is_skipping =
+            matches!(&subquery.query.body, Body::Select(select) if select.skipping().is_some());
+        if !is_skipping || subquery.query.correlated {
+            return false;
+        }
+        let found = conjuncts.iter().enumerate();
+        let mut found = found.filter_map(|(at, of)| Some((at, looked_up(of, subquery)?)));
+        let Some((at, left)) = found.next() else {
+            return false;
+        };
+        conjuncts.remove(at);
+        joined.extend(left.into_iter().enumerate().map(|(column, left)| {
+            let right = Expression::Column {
+                depth: 0,
+                source: subquery.source,
+                column,
+            };
+            Expression::Compare {
+                relation: Relation::Equal,
+                left: Box::new(left),
+                right: Box::new(right),
+            }
+        }));
+        true
+    };
+    let locked: Vec<Subquery> = subqueries.extract_if(.., looks_up).collect();
+    conjuncts.extend(joined);
+    sources.extend(locked.into_iter().map(|subquery| PlanSource {
+        number: subquery.source,
+        kind: SourceKind::Query(subquery.query.distinct()),
+        left: None,
+        depends: 0,
+        target: false,
+        when_locked: WhenLocked::Wait,
+    }));
+}
+
+/// What a conjunct says to be among the rows of a subquery, by column.
+fn looked_up(conjunct: &Expression, subquery: &Subquery) -> Option<Vec<Expression>> {
+    let left = match (conjunct, &subquery.kind) {
+        (
+            of,
+            SubqueryKind::Quantified {
+                left,
+                relation: Relation::Equal,
+                all: false,
+            },
+        ) if is_value(of, subquery.source) => left.clone(),
+        (
+            Expression::Quantified {
+                relation: Relation::Equal,
+                left,
+                array,
+                all: false,
+            },
+            SubqueryKind::Array,
+        ) if is_value(array, subquery.source) => vec![(**left).clone()],
+        _ => return None,
+    };
+    (!left.iter().any(Expression::is_volatile)).then_some(left)
+}
+
+/// Whether an expression is the value of this subquery.
+fn is_value(expression: &Expression, of: usize) -> bool {
+    matches!(expression, Expression::Column { depth: 0, source, .. } if *source == of)
 }
 
 /// Steps over the pure sources of a data-modifying statement, and the filters on them.

@@ -37,6 +37,50 @@ pub(crate) struct Query {
     pub(crate) terms: Vec<RawTerm>,
 }
 
+impl Query {
+    /// A query with the same columns that gives no rows.
+    pub(crate) fn without_rows(&self) -> Query {
+        let select = Select {
+            stride: 1,
+            steps: vec![Step::Filter(vec![Expression::Constant(Value::Bool(false))])],
+            projection: self.columns.iter().map(|_| Expression::NULL).collect(),
+            finish: Finish {
+                visible: self.columns.len(),
+                ..Finish::default()
+            },
+            uniques: 0,
+        };
+        Query {
+            ctes: Vec::new(),
+            body: Body::Select(Box::new(select)),
+            columns: self.columns.clone(),
+            correlated: false,
+            terms: self.terms.clone(),
+        }
+    }
+
+    /// Its distinct rows.
+    pub(crate) fn distinct(self) -> Query {
+        let visible = self.columns.len();
+        Query {
+            ctes: Vec::new(),
+            columns: self.columns.clone(),
+            correlated: self.correlated,
+            terms: self.terms.clone(),
+            body: Body::SetOperation(Box::new(SetOperation {
+                operator: SetOperator::Union,
+                all: false,
+                right: self.without_rows(),
+                left: self,
+                finish: Finish {
+                    visible,
+                    ..Finish::default()
+                },
+            })),
+        }
+    }
+}
+
 /// The body of a query.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
@@ -87,6 +131,16 @@ pub(crate) struct Select {
     pub(crate) finish: Finish,
     /// Numbers that one tuple's projection draws.
     pub(crate) uniques: usize,
+}
+
+impl Select {
+    /// The read whose locked rows are left out: SKIP LOCKED.
+    pub(crate) fn skipping(&self) -> Option<&TableRead> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Read(read) if read.when_locked == WhenLocked::Skip => Some(&**read),
+            _ => None,
+        })
+    }
 }
 
 /// The last operations on the rows of a result, in this order.
@@ -189,6 +243,20 @@ pub(crate) struct TableRead {
     pub(crate) for_write: bool,
     /// Whether the rows' primary keys are needed.
     pub(crate) wants_keys: bool,
+    /// What it does about rows that other transactions have locked.
+    pub(crate) when_locked: WhenLocked,
+}
+
+/// What a SELECT … FOR UPDATE or FOR SHARE does about rows that other transactions have locked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WhenLocked {
+    /// It waits for them.
+    #[default]
+    Wait,
+    /// NOWAIT: it fails.
+    Fail,
+    /// SKIP LOCKED: it leaves them out.
+    Skip,
 }
 
 /// How a table's rows are found.

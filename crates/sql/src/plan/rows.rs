@@ -54,6 +54,7 @@ impl RowPlan {
             && finish.limit.is_none()
             && finish.offset.is_none()
             && finish.visible == select.projection.len()
+            && select.skipping().is_none()
             && !select.projection.iter().any(Expression::is_volatile);
         if !plain {
             return None;

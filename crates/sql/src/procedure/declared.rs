@@ -15,7 +15,7 @@ use crate::{
         Batch, EvaluationContext, Expression, Frame, evaluate::evaluate_over, frame::Indices,
     },
     plan::{
-        Body, Join, Path, Query, RowsOf, Select, Step,
+        Body, Join, Path, Query, RowsOf, Select, Step, WhenLocked,
         statement::{Statement, StatementKind},
     },
     summary::StatementId,
@@ -445,6 +445,8 @@ impl DeclaredReads {
                     };
                     self.keep(&join, placed, &mut batch, knowledge);
                 }
+                // What it locks is known only when it runs, and it must not wait for it.
+                Step::Read(read) if read.when_locked != WhenLocked::Wait => {}
                 Step::Read(read) => {
                     let table = read.schema.id;
                     for tuple in 0..batch.len() {

@@ -515,6 +515,7 @@ impl<T: Transaction> Machine<'_, T> {
             context: &self.context,
             constraints: &procedure.constraints,
             ctes: Vec::new(),
+            rows_ahead: 0,
         };
         let deferral = match self.within {
             true => Deferral::None,

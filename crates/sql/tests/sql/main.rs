@@ -29,6 +29,7 @@ mod relations;
 mod renaming;
 mod schema;
 mod script;
+mod skip_locked;
 mod sql_page;
 mod statements;
 mod support;

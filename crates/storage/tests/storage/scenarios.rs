@@ -64,7 +64,9 @@ fn total(store: &Store, id: i32, snapshot: Option<CommitSequence>) -> Option<i64
     };
     match store.fetch(&read, snapshot).unwrap() {
         Fetched::Point(row) => row?.get_int(&schema().table(TABLE).layout, TOTAL),
-        Fetched::Range(_) | Fetched::Recorded(_) => unreachable!("a point is answered by a point"),
+        Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => {
+            unreachable!("a point is answered by a point")
+        }
     }
 }
 

@@ -384,7 +384,7 @@ impl Run {
         let snapshot = CommitSequence(self.twin.last.saturating_sub(age));
         let rows = |fetched| match fetched {
             Fetched::Range(rows) => rows,
-            Fetched::Recorded(_) => unreachable!("the store does not record"),
+            Fetched::Locked | Fetched::Recorded(_) => unreachable!("the store does not record"),
             Fetched::Point(row) => match read {
                 Read::Point { key, .. } => row.map(|row| (key.clone(), row)).into_iter().collect(),
                 Read::Range { .. } => unreachable!("a range is answered by a range"),

@@ -1,5 +1,7 @@
 //! Clients' own transactions, statement by statement (`docs/protocols/interactive.md`).
 
+mod skip_locked;
+
 use std::sync::Arc;
 
 use anabranch_engine::{

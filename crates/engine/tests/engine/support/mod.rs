@@ -192,7 +192,24 @@ pub(crate) fn under_each_planned(
         )
     });
     test(&mut Nodes::new(planned, &numbers, ramp.collect(), options));
+    under_locking(planned, rows, options, test);
+}
 
+/// Runs a test over nodes under locking.
+pub(crate) fn under_locking(
+    planned: &Arc<PlannedApplication>,
+    rows: &[(u16, Vec<Value>)],
+    options: NodeOptions,
+    test: impl Fn(&mut dyn Cluster),
+) {
+    let partitions = planned.execution.router.partitions();
+    let topology = Arc::new(Topology::one_each(partitions));
+    let numbers = SequenceStarts::of(planned, &fill(planned, partitions, rows));
+    let mut stores = fill(planned, partitions, rows);
+    if options.records {
+        stores.iter_mut().for_each(Store::record);
+    }
+    let programs = planned.application.programs();
     let replicated = (0..planned.schema().tables.len() as u16)
         .map(TableId)
         .filter(|id| *planned.execution.router.placement(*id) == Placement::Replicated);
@@ -201,7 +218,7 @@ pub(crate) fn under_each_planned(
         ..LockingOptions::default()
     };
     let schema = Arc::new(planned.schema().clone());
-    let locking = stores().map(|(number, store)| {
+    let locking = stores.into_iter().enumerate().map(|(number, store)| {
         LockingNode::new(
             NodeId(number as u16),
             Arc::clone(&topology),

@@ -2,7 +2,7 @@
 
 use anabranch_protocol::locking::{LockingNode, Message, ReadLocks};
 use anabranch_protocol::{AbortReason, Age, PartitionRead, Reply, Request, TransactionId};
-use anabranch_types::{NodeId, Ticks};
+use anabranch_types::{Fetched, LockPolicy, NodeId, Ticks};
 
 use crate::locking::{assert_idle, cluster, empty, node};
 use crate::support::cluster::Cluster;
@@ -232,4 +232,93 @@ fn signals_outlive_no_restart() {
     let wound = Message::Wound { transaction: young };
     cluster.inject(N1, N0, wound);
     assert_idle(&cluster);
+}
+
+/// The same read under a policy about locks.
+fn under(lock: LockPolicy, mut read: PartitionRead) -> PartitionRead {
+    read.access.lock = lock;
+    read
+}
+
+fn fetched(reply: Reply) -> Vec<Fetched> {
+    match reply {
+        Reply::Fetched(rows) => rows,
+        other => panic!("{other:?} instead of rows"),
+    }
+}
+
+/// SKIP LOCKED and NOWAIT: a lock that another transaction holds is refused by itself, also to an older transaction, and
+/// its holder goes on. An own lock is free.
+#[test]
+fn a_lock_that_is_taken_only_if_free_neither_waits_nor_wounds() {
+    for at in [N0, N1] {
+        let mut cluster = cluster(2, 3, ReadLocks::Long);
+        let young = begin(&mut cluster, N0, 2);
+        lock(&mut cluster, young, write(0, 0));
+        let old = begin(&mut cluster, at, 1);
+        lock(&mut cluster, old, write(0, 2));
+        let reads: Vec<PartitionRead> = (0..3)
+            .map(|id| under(LockPolicy::IfFree, write(0, id)))
+            .collect();
+        let rows = fetched(cluster.ask(old, Request::Read(reads.clone())));
+        assert!(matches!(rows[0], Fetched::Locked), "{rows:?}");
+        assert_eq!(item(&rows[1]), Some((0, 100)), "it is free");
+        assert_eq!(item(&rows[2]), Some((0, 100)), "it is its own");
+        let later = begin(&mut cluster, N0, 3);
+        let rows = fetched(cluster.ask(later, Request::Read(reads.clone())));
+        let locked = |row: &Fetched| matches!(row, Fetched::Locked);
+        assert!(rows.iter().all(locked), "all are taken: {rows:?}");
+        cluster.request(later, Request::Abort);
+        let effects = vec![on(0, vec![update(SET, 0, 0, 7)])];
+        let reply = cluster.ask(young, Request::Commit(effects));
+        assert!(matches!(reply, Reply::Committed { .. }), "not wounded");
+        let rows = fetched(cluster.ask(old, Request::Read(reads)));
+        assert_eq!(item(&rows[0]), Some((7, 100)), "it is free now");
+        cluster.request(old, Request::Abort);
+        cluster.deliver_all();
+        assert_idle(&cluster);
+    }
+}
+
+/// The lock of a range, too, is refused at once, as a whole.
+#[test]
+fn a_range_that_is_locked_only_if_free_is_refused_as_a_whole() {
+    for at in [N0, N1] {
+        let mut cluster = cluster(2, 3, ReadLocks::Long);
+        let young = begin(&mut cluster, N0, 2);
+        lock(&mut cluster, young, write(0, 1));
+        let old = begin(&mut cluster, at, 1);
+        let range = under(LockPolicy::IfFree, read_items(0, 0, 2));
+        let rows = fetched(cluster.ask(old, Request::Read(vec![range.clone()])));
+        assert!(matches!(rows[..], [Fetched::Locked]), "{rows:?}");
+        cluster.request(young, Request::Abort);
+        let rows = fetched(cluster.ask(old, Request::Read(vec![range])));
+        assert!(matches!(rows[..], [Fetched::Range(_)]), "{rows:?}");
+        cluster.request(old, Request::Abort);
+        cluster.deliver_all();
+        assert_idle(&cluster);
+    }
+}
+
+/// What SKIP LOCKED looks at is not locked: others write it, and the next look sees that.
+#[test]
+fn a_read_without_a_lock_keeps_none() {
+    for at in [N0, N1] {
+        let mut cluster = cluster(2, 3, ReadLocks::Long);
+        let reader = begin(&mut cluster, at, 1);
+        let look = || vec![under(LockPolicy::Unlocked, read_items(0, 0, 2))];
+        let before = fetched(cluster.ask(reader, Request::Read(look())));
+        let writer = begin(&mut cluster, N0, 2);
+        lock(&mut cluster, writer, write(0, 1));
+        let during = fetched(cluster.ask(reader, Request::Read(look())));
+        assert_eq!(rows(ITEM, &before[0]), rows(ITEM, &during[0]));
+        let effects = vec![on(0, vec![update(SET, 0, 1, 7)])];
+        let reply = cluster.ask(writer, Request::Commit(effects));
+        assert!(matches!(reply, Reply::Committed { .. }), "{reply:?}");
+        let after = fetched(cluster.ask(reader, Request::Read(look())));
+        assert_ne!(rows(ITEM, &before[0]), rows(ITEM, &after[0]));
+        cluster.request(reader, Request::CommitReads);
+        cluster.deliver_all();
+        assert_idle(&cluster);
+    }
 }

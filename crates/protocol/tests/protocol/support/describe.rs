@@ -78,7 +78,7 @@ pub fn rows(fetched: &Fetched) -> String {
         Fetched::Point(None) => "no row".to_string(),
         Fetched::Point(Some(found)) => row(found),
         Fetched::Range(rows) => format!("{} rows", rows.len()),
-        Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
+        Fetched::Locked | Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
     }
 }
 

@@ -469,7 +469,9 @@ pub fn item(fetched: &Fetched) -> Option<(i64, i64)> {
             let [_, _, register, count] = columns(ITEM, row);
             (register, count)
         }),
-        Fetched::Range(_) | Fetched::Recorded(_) => panic!("a range instead of a row"),
+        Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => {
+            panic!("a range instead of a row")
+        }
     }
 }
 
@@ -477,6 +479,8 @@ pub fn item(fetched: &Fetched) -> Option<(i64, i64)> {
 pub fn rows(table: TableId, fetched: &Fetched) -> Vec<[i64; 4]> {
     match fetched.answer() {
         Fetched::Range(rows) => rows.iter().map(|(_, row)| columns(table, row)).collect(),
-        Fetched::Point(_) | Fetched::Recorded(_) => panic!("a row instead of a range"),
+        Fetched::Point(_) | Fetched::Locked | Fetched::Recorded(_) => {
+            panic!("a row instead of a range")
+        }
     }
 }

@@ -325,7 +325,7 @@ impl Job {
                     let row = fetched_columns(fetched);
                     seen.push(((row[0] as u16, row[1]), row[2]));
                 }
-                Fetched::Range(_) | Fetched::Recorded(_) => {
+                Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => {
                     let rows = rows(ITEM, fetched);
                     assert_eq!(
                         rows.len(),
@@ -508,7 +508,7 @@ impl<'r> Checker<'r> {
         for fetched in run.answers.iter().flatten() {
             match fetched.answer() {
                 Fetched::Point(_) => count = fetched_columns(fetched)[3],
-                Fetched::Range(_) | Fetched::Recorded(_) => {
+                Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => {
                     sum += rows(ENTRY, fetched).iter().map(|e| e[3]).sum::<i64>()
                 }
             }
@@ -541,7 +541,9 @@ impl<'r> Checker<'r> {
         let reads = run.procedure.reads();
         for (read, fetched) in reads.iter().flatten().zip(run.answers.iter().flatten()) {
             match fetched.answer() {
-                Fetched::Range(_) | Fetched::Recorded(_) => entries.extend(rows(ENTRY, fetched)),
+                Fetched::Range(_) | Fetched::Locked | Fetched::Recorded(_) => {
+                    entries.extend(rows(ENTRY, fetched))
+                }
                 Fetched::Point(_) => {
                     let [_, id, _, count] = fetched_columns(fetched);
                     let into = if id == DRAWN {
