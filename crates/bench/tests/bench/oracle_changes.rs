@@ -147,6 +147,13 @@ fn random_changes_are_made_as_by_postgresql() {
             let difference = match (answer.err(), their) {
                 (None, None) => contents(&mut ours, &mut theirs).err(),
                 (Some(own), Some(their)) if are_alike(&statement, &own, &their) => None,
+                // That a constraint is NOT VALID is not remembered: docs/schema-changes.md.
+                (Some(own), None)
+                    if own.starts_with("23514")
+                        && history.iter().any(|of| of.contains("NOT VALID")) =>
+                {
+                    break;
+                }
                 (own, their) => Some(format!("ours {own:?}\nPostgreSQL {their:?}")),
             };
             if let Some(difference) = difference {

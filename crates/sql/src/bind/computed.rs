@@ -73,6 +73,20 @@ impl Computed {
         binder.row_source(table, None);
         // The parts of an index have been tested by themselves.
         let bound = binder.expression(syntax)?;
+        let is_hidden = described[column.index()].is_hidden;
+        let reads = read_by(&bound.expression);
+        let other = reads
+            .iter()
+            .find(|of| matches!(defaults[of.index()], ColumnDefault::Computed(..)));
+        if let Some(other) = other.filter(|_| !is_hidden) {
+            let message = format!(
+                "cannot use generated column \"{}\" in column generation expression",
+                described[other.index()].name
+            );
+            return Err(Diagnostic::new("42P17", message, *span)
+                .detail("A generated column cannot reference another generated column."));
+        }
+        let is_of_generated = other.is_some();
         if let Some(from) = &bound.data_type
             && !exists(from, to, Context::Assignment)
         {
@@ -90,28 +104,10 @@ impl Computed {
             let message = "cannot use subquery in column generation expression";
             return Err(Diagnostic::new("0A000", message, *span));
         }
-        let mut reads = Vec::new();
-        expression.each_column(&mut |_, place| {
-            if !reads.contains(&column_index(place)) {
-                reads.push(column_index(place));
-            }
-        });
-        let is_hidden = described[column.index()].is_hidden;
-        let other = reads
-            .iter()
-            .find(|of| matches!(defaults[of.index()], ColumnDefault::Computed(..)));
-        if is_hidden && other.is_some() {
+        if is_of_generated {
             // An index may be of a generated column.
             let expression = over_others(catalog, table, expression)?;
             return Ok(Some(Computed::new(catalog, table, column, expression)));
-        }
-        if let Some(other) = other {
-            let message = format!(
-                "cannot use generated column \"{}\" in column generation expression",
-                described[other.index()].name
-            );
-            return Err(Diagnostic::new("42P17", message, *span)
-                .detail("A generated column cannot reference another generated column."));
         }
         if !expression.is_immutable() {
             let message = "generation expression is not immutable";
@@ -126,17 +122,11 @@ impl Computed {
         column: ColumnIndex,
         expression: Expression,
     ) -> Computed {
-        let mut reads = Vec::new();
-        expression.each_column(&mut |_, place| {
-            if !reads.contains(&column_index(place)) {
-                reads.push(column_index(place));
-            }
-        });
         Computed {
             column,
             name: catalog.generated_name(table, column),
+            reads: read_by(&expression),
             expression,
-            reads,
         }
     }
 
@@ -154,6 +144,17 @@ impl Computed {
         };
         replaced(self.expression.clone(), &new)
     }
+}
+
+/// The columns that an expression over a row reads.
+fn read_by(expression: &Expression) -> Vec<ColumnIndex> {
+    let mut reads = Vec::new();
+    expression.each_column(&mut |_, place| {
+        if !reads.contains(&column_index(place)) {
+            reads.push(column_index(place));
+        }
+    });
+    reads
 }
 
 /// An expression over a row, with the expressions of generated columns in place of these.

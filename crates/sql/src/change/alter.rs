@@ -500,7 +500,8 @@ impl Changer<'_> {
             let message = format!("cannot alter type of column \"{}\" twice", name.text);
             ChangeError::new("0A000", message)
         };
-        let ColumnValues::Old(old) = column.values else {
+        // The last USING counts.
+        let (ColumnValues::Old(old) | ColumnValues::Using(old, _)) = column.values else {
             return Err(twice());
         };
         if let Some(from) = from
@@ -558,9 +559,10 @@ impl Changer<'_> {
             return Ok(());
         }
         column.data_type = declared.data_type.clone();
-        if let Some(text) = text {
-            column.values = ColumnValues::Using(old, text);
-        }
+        column.values = match text {
+            Some(text) => ColumnValues::Using(old, text),
+            None => ColumnValues::Old(old),
+        };
         for check in &mut own.checks {
             if names_column(&check.condition, &name.text) {
                 check.test = Test::Due;
