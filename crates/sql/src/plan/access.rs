@@ -19,9 +19,7 @@ pub(crate) struct Choice {
 
 /// The columns that equal a value that is the same for all tuples, also those of the path.
 pub(crate) fn fixed(schema: &TableSchema, source: usize, conjuncts: &[Expression]) -> Vec<KeyPart> {
-    let varies = |value: &Expression| {
-        value.is_volatile() || value.any(&mut |e| matches!(e, Expression::Column { .. }))
-    };
+    let varies = |value: &Expression| value.any(&mut |e| matches!(e, Expression::Column { .. }));
     known(conjuncts, source, 0)
         .into_iter()
         .filter(|known| known.relation == Relation::Equal && !varies(known.value))
@@ -47,6 +45,8 @@ fn known<'c>(conjuncts: &'c [Expression], source: usize, placed: u64) -> Vec<Kno
         } = column
             && *s == source
             && mask(value) & !placed == 0
+            // Each row is compared with another value.
+            && !value.is_volatile()
         {
             list.push(KnownColumn {
                 conjunct,

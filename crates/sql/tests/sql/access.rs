@@ -7,6 +7,8 @@ use anabranch_sql::{
 use anabranch_types::{Read, Value};
 use proptest::prelude::*;
 
+use crate::support::Database;
+
 const SCHEMA: &str = "
 CREATE TABLE t (id integer PRIMARY KEY, i smallint, n numeric(6, 2), f double precision, s text);
 CREATE INDEX t_i ON t (i);
@@ -258,4 +260,19 @@ CREATE INDEX t_shop ON t (shop);
     let query =
         "SELECT count(*) FROM u LEFT JOIN t ON t.shop = 1 AND t.kind = 'n' AND t.txt::int = u.x";
     assert_eq!(run(&application, &mut store, query), [[Value::Int(36)]]);
+}
+
+/// Each row is compared with a value of its own: none of them is looked up.
+#[test]
+fn a_value_that_each_row_draws_is_no_key() {
+    let mut database = Database::with(
+        "CREATE SEQUENCE s; CREATE TABLE r (id integer PRIMARY KEY, n integer UNIQUE);",
+        &["INSERT INTO r SELECT i, i * 10 FROM generate_series(1, 4) AS i"],
+    );
+    database.check(
+        "SELECT n FROM r WHERE id = nextval('s') ORDER BY n",
+        "10;20;30;40",
+    );
+    database.check("SELECT n FROM r WHERE id = nextval('s') OR false", "");
+    database.check("DELETE FROM r WHERE n = 10 * (nextval('s') - 8)", "#4");
 }
