@@ -51,6 +51,10 @@ fn the_schema_of_a_ring_changes_where_its_rows_are() {
             free_port()
         ));
     }
+    let database = |name: &str| {
+        let client = server.connect_to(name);
+        client.unwrap_or_else(|error| panic!("{error}"))
+    };
     let file = write("servers.toml", &text);
     let was = write("was.sql", SHOP);
     let ran = |arguments: &[&str], code: i32| {
@@ -152,6 +156,7 @@ fn the_schema_of_a_ring_changes_where_its_rows_are() {
     );
     assert!(other.contains("--was names the files"), "{other}");
 
+    run(&mut first, "CREATE DATABASE before TEMPLATE brazil");
     let migrated = migrate(&now, &script, 0);
     for words in [
         "+ rate: ",
@@ -159,6 +164,34 @@ fn the_schema_of_a_ring_changes_where_its_rows_are() {
     ] {
         assert!(migrated.contains(words), "{words}: {migrated}");
     }
+    let again = migrate(&now, &script, 0);
+    assert!(again.contains("All servers have this change"), "{again}");
+
+    // As if the command had ended before the last COMMIT: brazil is as it was, in the epoch that all had begun.
+    run(&mut first, "DROP DATABASE brazil");
+    run(&mut first, "ALTER DATABASE before RENAME TO brazil");
+    {
+        let mut japan = database("japan");
+        let epoch = number(&mut japan, "SELECT epoch FROM anabranch.hold");
+        let of = number(&mut japan, "SELECT epoch_server FROM anabranch.hold");
+        run(
+            &mut database("brazil"),
+            &format!(
+                "UPDATE anabranch.hold SET epoch = {epoch}, promised = {epoch}, epoch_server = {of}, promised_server = {of}, \
+                 passed = received; DELETE FROM anabranch.outbox"
+            ),
+        );
+    }
+    let other = migrate(&was, &script, 2);
+    assert!(
+        other.contains("the belt was installed for another application"),
+        "{other}"
+    );
+    let migrated = migrate(&now, &script, 0);
+    assert!(
+        migrated.contains("An earlier run had changed germany, japan"),
+        "{migrated}"
+    );
     let old = ran(&["serve", "--belt", &file, "--at", "brazil", &was], 2);
     assert!(
         old.contains("the belt was installed for another application"),
@@ -183,9 +216,7 @@ fn the_schema_of_a_ring_changes_where_its_rows_are() {
         gathered.contains("japan has the whole database"),
         "{gathered}"
     );
-    let mut japan = server
-        .connect_to("japan")
-        .unwrap_or_else(|error| panic!("{error}"));
+    let mut japan = database("japan");
     let counted = "SELECT (SELECT count(*) FROM cart) * 1000 + (SELECT count(*) FROM line) * 100 + \
         (SELECT count(*) FROM review) * 10 + (SELECT 100 - stock FROM item WHERE id = 1)";
     assert_eq!(number(&mut japan, counted), 6_636);

@@ -79,7 +79,8 @@ pub(super) fn migrate(arguments: &MigrateArguments) -> Result<Verdict, Box<dyn E
     if how_far == Standing::Done {
         closed::reopen(&mut sites(&mut reached, &gone), &mut |_| {})?;
         say!(
-            "All servers had the new schema. The ring is open: start the middlewares, with the new files.\n"
+            "All servers have this change already: {}. The ring is open: start the middlewares, with the new files.\n",
+            wanted.target
         )?;
         return Ok(Verdict::Fine);
     }
@@ -137,7 +138,15 @@ impl Was {
         let partitioning = old.plan.partitioning.as_ref();
         let tables = partitioning.map_or_else(Vec::new, |of| held(old, of));
         let ring = ring_of(&servers.server);
-        let parts = Parts::new(servers, old, &Seen::of(reached), gone);
+        let members = (0..reached.len()).filter(|place| !gone.contains(place));
+        let has_changed = members
+            .enumerate()
+            .filter(|(site, _)| changed.contains(site));
+        let without: Vec<usize> = has_changed
+            .map(|(_, place)| place)
+            .chain(gone.iter().copied())
+            .collect();
+        let parts = Parts::new(servers, old, &Seen::of(reached), &without);
         let mut found: Option<(Vec<Table>, Vec<Table>)> = None;
         let members = reached.iter_mut().enumerate();
         let members = members.filter(|(place, _)| !gone.contains(place));
