@@ -697,11 +697,13 @@ impl NodeTransaction {
                     || self.planned.execution.guards_reads(statement)),
             lock,
         };
-        // The keys of points are needed after the reads have been passed to the protocol.
+        // The keys of points are needed after the reads have been passed to the protocol. What was seen without a lock may be
+        // gone by now.
         let execution = &self.planned.execution;
-        let watched: Vec<(TableId, Option<Key>)> = if reads
-            .iter()
-            .any(|read| execution.is_permanent(read.table()))
+        let watched: Vec<(TableId, Option<Key>)> = if is_locked
+            && reads
+                .iter()
+                .any(|read| execution.is_permanent(read.table()))
         {
             reads.iter().map(table_and_key).collect()
         } else {

@@ -543,7 +543,9 @@ fn widened(
     terms: &[RawTerm],
 ) -> Query {
     if let Body::Select(select) = &mut query.body {
+        // What a row draws is drawn for those alone that SKIP LOCKED has locked.
         let plain = select.finish.distinct == Distinct::None
+            && select.skipping().is_none()
             && select.finish.order.is_empty()
             && select.projection.len() == select.finish.visible;
         if plain {

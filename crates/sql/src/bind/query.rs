@@ -193,6 +193,14 @@ impl Binder<'_> {
         }
         let columns = left.columns.clone();
         let correlated = left.correlated || right.correlated;
+        if correlated && (left.skips_locked() || right.skips_locked()) {
+            return Err(self
+                .unsupported(
+                    "SKIP LOCKED beside a query that refers to an outer one",
+                    syntax,
+                )
+                .help("lock the rows in a WITH, and name it here"));
+        }
         let finish = self.finish_over(&columns, tail, syntax)?;
         let terms = columns.iter().map(|_| RawTerm::Unknown).collect();
         let operation = SetOperation {

@@ -38,6 +38,15 @@ pub(crate) struct Query {
 }
 
 impl Query {
+    /// Whether rows of its own, or of an arm of it, are left out because others have locked them.
+    pub(crate) fn skips_locked(&self) -> bool {
+        match &self.body {
+            Body::Select(select) => select.skipping().is_some(),
+            Body::SetOperation(of) => of.left.skips_locked() || of.right.skips_locked(),
+            Body::Recursive(_) => false,
+        }
+    }
+
     /// A query with the same columns that gives no rows.
     pub(crate) fn without_rows(&self) -> Query {
         let select = Select {

@@ -141,6 +141,9 @@ fn what_is_not_one_table_is_refused() {
         "SELECT id FROM (SELECT id FROM jobs) AS j FOR UPDATE SKIP LOCKED",
         "WITH j AS (SELECT id FROM jobs) SELECT id FROM j FOR UPDATE SKIP LOCKED",
         "VALUES (1) FOR UPDATE SKIP LOCKED",
+        "SELECT EXISTS ((SELECT 1 FROM jobs FOR UPDATE SKIP LOCKED) UNION ALL SELECT 1 WHERE q.name = 'a') FROM queues q",
+        "SELECT u.id FROM queues q, LATERAL ((SELECT id FROM jobs FOR UPDATE SKIP LOCKED) UNION ALL SELECT length(q.name)) u (id)",
+        "SELECT ARRAY((SELECT id FROM jobs FOR UPDATE SKIP LOCKED) UNION (SELECT 1 UNION SELECT length(q.name))) FROM queues q",
         "SELECT (SELECT k.id FROM jobs k WHERE k.parent = j.id LIMIT 1 FOR UPDATE SKIP LOCKED) FROM jobs j",
         "SELECT j.id FROM jobs j, queues q FOR UPDATE OF j NOWAIT FOR SHARE OF q",
     ];

@@ -345,3 +345,35 @@ END $$;"
         });
     }
 }
+
+/// A row that was seen without a lock is not known to be there later: a reference to it is checked.
+#[test]
+fn what_was_only_looked_at_may_be_gone() {
+    let schema = "
+        CREATE TABLE jobs (id integer PRIMARY KEY);
+        CREATE TABLE runs (id integer PRIMARY KEY, job integer REFERENCES jobs);
+        CREATE PROCEDURE add_job(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+            INSERT INTO jobs (id) VALUES (p_id);
+        END;
+        CREATE PROCEDURE add_run(p_id integer, p_job integer) LANGUAGE SQL BEGIN ATOMIC
+            INSERT INTO runs (id, job) VALUES (p_id, p_job);
+        END;";
+    // One that another block had locked, and one that stood behind LIMIT.
+    for (partitions, gone) in [(1, 1), (2, 1), (1, 3), (2, 3)] {
+        let planned = plan(schema, partitions);
+        let rows: Vec<(u16, Vec<Value>)> = (1..=3).map(|id| (0, args([id]).to_vec())).collect();
+        under_locking(&planned, &rows, NodeOptions::default(), |cluster| {
+            let (one, other) = (Block::new(0, 1), Block::new(partitions - 1, 2));
+            one.sql(cluster, "SELECT 1").unwrap();
+            other.sql(cluster, "DELETE FROM jobs WHERE id = 1").unwrap();
+            let take = "SELECT id FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
+            assert_eq!(one.ints(cluster, take), [[2]]);
+            other.sql(cluster, "DELETE FROM jobs WHERE id = 3").unwrap();
+            other.commit(cluster).expect("nothing has disturbed it");
+            let insert = format!("INSERT INTO runs (id, job) VALUES (1, {gone})");
+            let answer = one.sql(cluster, &insert);
+            assert_eq!(code(answer.clone()), "23503", "{gone}: {answer:?}");
+            cluster.run();
+        });
+    }
+}
