@@ -139,7 +139,9 @@ fn side_change(
             ) => SideChange::OneWay,
             _ => SideChange::Other,
         }),
-        (Facet::True((_, column)), Role::Update) => Some(match &action.write(*column)?.class {
+        // While the column is NULL its group is not compared, and the other side turns alone.
+        (Facet::True((table, column)), Role::Update) => Some(match &action.write(*column)?.class {
+            _ if footprint.table(*table).columns[column.index()].nullable => SideChange::Other,
             WriteClass::Assign(Term::Constant(Value::Bool(true))) => SideChange::OneWay,
             _ => SideChange::Other,
         }),

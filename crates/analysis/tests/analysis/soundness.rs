@@ -702,6 +702,13 @@ fn counterexamples_without_guards_have_edges() {
     assert_eq!(tally.tried, 9);
 }
 
+/// These plans were broken once: a side that may be NULL, and is not compared then (86914).
+#[test]
+fn plans_that_were_broken_are_not() {
+    let tally = attacked([86_914].into_iter(), made_up);
+    assert_eq!(tally.tried, 1);
+}
+
 #[test]
 fn no_plan_is_broken() {
     if let Some(tally) = attacked_as_usual(0..1_000, made_up) {
