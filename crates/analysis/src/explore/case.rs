@@ -6,7 +6,7 @@ use anabranch_types::{ColumnIndex, Effect, Key, TableId, Value};
 
 use super::World;
 use super::call::{Call, LoggedCall, Side, run};
-use super::merge::{Merged, merge, violated_by};
+use super::merge::{Broken, Merged, merge, violated_by};
 use super::serial::PairOutcome;
 use super::state::{Log, State};
 use super::validity::{violated, violated_since};
@@ -65,8 +65,8 @@ impl Lost {
 pub(super) struct MergedCase {
     ancestor: State,
     merged: State,
-    /// The invariant that the merge itself found violated.
-    broken: Option<String>,
+    /// What the merge itself found violated.
+    broken: Option<Broken>,
     /// Whether the ancestor may violate what no plan checks.
     planned: bool,
 }

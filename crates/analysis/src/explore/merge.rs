@@ -17,31 +17,52 @@ use crate::plan::MergePolicy;
 pub(super) enum Merged {
     /// A state; with the invariant that the merge found violated, if a key was inserted twice or an owner could not
     /// evaluate an update.
-    State(State, Option<String>),
+    State(State, Option<Broken>),
     /// A call could not have committed so: the case says nothing.
     Impossible,
 }
 
-/// The invariants that a merged state violates: the one that the merge found violated alone, else those that are `found` in
-/// the state. With two rows under one key, or without a value that an owner could not compute, what the state violates
-/// besides follows from that: it is no counterexample of another invariant.
+/// What a merge found violated by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Broken {
+    /// The invariant.
+    pub(super) invariant: String,
+    /// Whether the state lacks a value that an acknowledged call has written, since its owner could not compute it. What
+    /// such a state violates besides follows from that, and is no counterexample of another invariant.
+    pub(super) lacks_a_value: bool,
+}
+
+/// The invariants that a merged state violates: the one that the merge found, and those that are `found` in the state.
 pub(super) fn violated_by(
-    broken: Option<&String>,
+    broken: Option<&Broken>,
     found: impl FnOnce() -> Vec<String>,
 ) -> Vec<String> {
-    broken.map_or_else(found, |invariant| vec![invariant.clone()])
+    let Some(broken) = broken else {
+        return found();
+    };
+    let mut names = match broken.lacks_a_value {
+        true => Vec::new(),
+        false => found(),
+    };
+    if !names.contains(&broken.invariant) {
+        names.insert(0, broken.invariant.clone());
+    }
+    names
 }
 
 /// Applies the calls' effects to the ancestor, in the order of `logs`.
 pub(super) fn merge(world: &World<'_>, ancestor: &State, logs: &[&Log]) -> Merged {
     let mut state = ancestor.clone();
-    let mut broken = None;
+    let mut broken: Option<Broken> = None;
     for log in logs {
         let mut slots = vec![Value::Null; log.slots];
         for done in &log.effects {
             match apply(world, &mut state, done, &mut slots) {
                 Ok(None) => {}
-                Ok(Some(invariant)) => broken = broken.or(Some(invariant)),
+                Ok(Some(found)) => {
+                    let lacks_a_value = found.lacks_a_value;
+                    broken.get_or_insert(found).lacks_a_value |= lacks_a_value;
+                }
                 Err(()) => return Merged::Impossible,
             }
         }
@@ -55,7 +76,7 @@ fn apply(
     state: &mut State,
     done: &LoggedEffect,
     slots: &mut [Value],
-) -> Result<Option<String>, ()> {
+) -> Result<Option<Broken>, ()> {
     let table = world.schema().table(done.effect.table());
     let rows = state.of_table_mut(table.id);
     match &done.effect {
@@ -76,7 +97,10 @@ fn apply(
             // Both rows are kept, so that the counterexample lists both.
             beside.push_bytes(&[u8::MAX]);
             rows.insert(beside, row);
-            Ok(Some(world.primary_key_name(table.id)))
+            Ok(Some(Broken {
+                invariant: world.primary_key_name(table.id),
+                lacks_a_value: false,
+            }))
         }
         Effect::Delete { key, .. } => {
             rows.remove(key);
@@ -103,7 +127,7 @@ fn apply(
                     .apply(*program, &row, arguments, ColumnSet::EMPTY)
                 {
                     Ok(applied) => computed = Some(applied),
-                    // The call was already acknowledged: what it adds is added all the same.
+                    // The call was already acknowledged: what it adds to a counter is added all the same.
                     Err(error) => refused = Some(world.refused(table.id, &error).ok_or(())?),
                 }
             }
@@ -123,6 +147,11 @@ fn apply(
                 }
             }
             let computed = computed.map(|applied| applied.row);
+            let adds_up = |c: &ColumnIndex| {
+                let policy = world.policy(table.id, *c);
+                matches!(policy, MergePolicy::Counter | MergePolicy::Immutable)
+            };
+            let lacks_a_value = columns.iter().any(|c| owner(c) && !adds_up(c));
             let value = |column: ColumnIndex| {
                 let value = merged_value(world, done, &row, computed.as_ref(), owner, column)?;
                 Ok((column, value))
@@ -130,7 +159,10 @@ fn apply(
             let changes: Vec<(ColumnIndex, Value)> =
                 columns.into_iter().map(value).collect::<Result<_, ()>>()?;
             put(table, rows, key, &row, &changes).ok_or(())?;
-            Ok(refused)
+            Ok(refused.map(|invariant| Broken {
+                invariant,
+                lacks_a_value,
+            }))
         }
     }
 }

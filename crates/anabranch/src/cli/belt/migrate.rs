@@ -316,7 +316,7 @@ fn misplaced(was: &Was, tables: &[Held], left: &Left) -> Vec<String> {
         let is_it = |of: &&Identity| of.schema == SCHEMA && of.name == table.name;
         let now = left.after.iter().find(is_it);
         let before = now.and_then(|now| left.before.iter().find(|of| of.oid == now.oid));
-        // The script has made the table, with the same rows on all servers, or nobody has rows.
+        // The script has made the table, with the same rows on all servers, or no server has rows.
         let (Some(now), Some(before)) = (now, before) else {
             continue;
         };
