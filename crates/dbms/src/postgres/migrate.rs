@@ -3,11 +3,9 @@
 //! First all servers apply what others have done, and begin a new epoch, under the schema as it was: from then on no operation
 //! of the ring before can commit, and nothing is on its way. Then, in one transaction on each server, the belt is taken away,
 //! the script runs, and the belt is installed for the tables as they then are, with the state that it had. All of them commit
-//! after the last one has come so far, one after the other; each leaves in `anabranch.closed` the note that it has. So a process
-//! may end at any point: a repetition runs the script on the servers without the note, and opens the ring when all have it.
-//!
-//! The script's name stays in `anabranch.migrated`, so that no script runs twice, and each of these commands holds a lock on all
-//! servers ([`claim`]).
+//! after the last one has come so far, one after the other; each notes the script's name in `anabranch.migrated`, where it stays. So a
+//! process may end at any point: a repetition runs the script on the servers without the note, and opens the ring when all have it.
+//! Each of these commands holds a lock on all servers ([`claim`]), so that no other one runs.
 //!
 //! What holds is numbered in `docs/protocols/belt.md`: BELT-I26 and I27.
 
@@ -17,11 +15,12 @@ use anabranch_protocol::belt::{Epoch, Rows, ServerId};
 
 use super::catalog::Table;
 use super::closed::{Change, Closed, Site, closed, error_of, reopen};
-use super::copy::{self, RowDigest};
+use super::copy;
 use super::inspect::{Inspection, Roles, inspect_in};
 use super::install::{self, Part};
 use super::relocate::{
-    Membership, Open, apply_all, compare_whole, lock_all, lock_of, lock_one, membership,
+    Membership, Open, apply_all, compare_whole, first_unlike, lock_all, lock_of, lock_one,
+    membership, settled_rows,
 };
 use super::ring::Payloads;
 use super::share::{ROUNDS_MAX, begin_epoch, commit, commit_received};
@@ -106,7 +105,7 @@ pub enum Standing {
     NotBegun,
     /// Some servers have it: those at these sites.
     Between(Vec<usize>),
-    /// All have it, and some are closed still.
+    /// All have it; some may be closed still.
     Done,
 }
 
@@ -334,20 +333,8 @@ fn rows_of(
     open: &mut [Open<'_>],
     before: &mut dyn FnMut(&str),
 ) -> Result<Vec<Rows<Changes>>, String> {
-    let mut found = Vec::new();
-    for one in open {
-        before("rows");
-        let rows = one.work.rows(Payloads::All);
-        let rows = rows.map_err(|trouble| one.of(trouble))?;
-        if rows.epoch != rows.promised {
-            return Err(one.of(
-                "the removal of a server from the ring has not come to its end: start the middlewares, and repeat anabranch belt \
-                 remove-server --lost",
-            ));
-        }
-        found.push(rows);
-    }
-    Ok(found)
+    let all = open.iter_mut();
+    all.map(|one| settled_rows(one, before)).collect()
 }
 
 /// The transactions that change the schema. Returns what does not fit; then nothing has changed. The sites in `changed` have the
@@ -701,21 +688,14 @@ fn unlike(
 ) -> Result<Vec<String>, String> {
     let mut objections = Vec::new();
     for table in tables {
-        let mut first: Option<RowDigest> = None;
-        for number in 0..open.len() {
-            before("digest");
-            let digest = copy::digest(&mut open[number].work.transaction, table);
-            let digest = digest.map_err(|error| open[number].of(error))?;
-            if *first.get_or_insert(digest) != digest {
-                objections.push(format!(
-                    "all servers are to have the rows of {}, and those of {} and {} differ: the script may write no values that each \
-                     server has of its own, such as now(), random(), or what it reads of shared-out tables",
-                    table.title(),
-                    open[0].name,
-                    open[number].name
-                ));
-                break;
-            }
+        if let Some(other) = first_unlike(open, table, before)? {
+            objections.push(format!(
+                "all servers are to have the rows of {}, and those of {} and {} differ: the script may write no values that each \
+                 server has of its own, such as now(), random(), or what it reads of shared-out tables",
+                table.title(),
+                open[0].name,
+                open[other].name
+            ));
         }
     }
     Ok(objections)

@@ -17,7 +17,7 @@ use postgres::{GenericClient, IsolationLevel};
 use super::catalog::{self, Sequence, Table};
 use super::closed::{Site, error_of};
 use super::copy::{self, RowDigest};
-use super::ring::Work;
+use super::ring::{Payloads, Work};
 use super::{install, quoted};
 use crate::belt::Changes;
 use crate::slots::{self, Owners};
@@ -238,23 +238,52 @@ pub(super) fn compare_whole(
     before: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
     for table in whole {
-        let mut first: Option<RowDigest> = None;
-        for number in 0..open.len() {
-            before("digest");
-            let digest = copy::digest(&mut open[number].work.transaction, table);
-            let digest = digest.map_err(|error| open[number].of(error))?;
-            if *first.get_or_insert(digest) != digest {
-                return Err(format!(
-                    "error: the rows of {title} on {} and {} differ, although all servers have all of them: something has \
-                     written there past the belt. Make them equal (pg_dump --data-only --table={title}), and repeat this",
-                    open[0].name,
-                    open[number].name,
-                    title = table.title()
-                ));
-            }
+        if let Some(other) = first_unlike(open, table, before)? {
+            return Err(format!(
+                "error: the rows of {title} on {} and {} differ, although all servers have all of them: something has \
+                 written there past the belt. Make them equal (pg_dump --data-only --table={title}), and repeat this",
+                open[0].name,
+                open[other].name,
+                title = table.title()
+            ));
         }
     }
     Ok(())
+}
+
+/// The first server whose rows of a table are others than those of the first one.
+pub(super) fn first_unlike(
+    open: &mut [Open<'_>],
+    table: &Table,
+    before: &mut dyn FnMut(&str),
+) -> Result<Option<usize>, String> {
+    let mut first: Option<RowDigest> = None;
+    for (number, one) in open.iter_mut().enumerate() {
+        before("digest");
+        let digest = copy::digest(&mut one.work.transaction, table);
+        let digest = digest.map_err(|error| one.of(error))?;
+        if *first.get_or_insert(digest) != digest {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
+}
+
+/// The belt's tables of a server whose ring is no longer removing another one.
+pub(super) fn settled_rows(
+    one: &mut Open<'_>,
+    before: &mut dyn FnMut(&str),
+) -> Result<Rows<Changes>, String> {
+    before("rows");
+    let rows = one.work.rows(Payloads::All);
+    let rows = rows.map_err(|trouble| one.of(trouble))?;
+    match rows.epoch == rows.promised {
+        true => Ok(rows),
+        false => Err(one.of(
+            "the removal of a server from the ring has not come to its end: start the middlewares, and repeat anabranch belt \
+             remove-server --lost",
+        )),
+    }
 }
 
 /// Replaces, on the server `to`, the rows of a shared table that are to be there by those of the servers that have the newest

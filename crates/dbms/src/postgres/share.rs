@@ -20,7 +20,7 @@ use super::closed::{Closed, Site, error_of, reopen};
 use super::install::{Part, owners_text};
 use super::relocate::{
     Membership, Open, Owner, Plan, SharedTable, Way, add_inserted, apply_all, compare_whole,
-    give_up, last_numbers, lock_all, membership, removal_of, take_over,
+    give_up, last_numbers, lock_all, membership, removal_of, settled_rows, take_over,
 };
 use super::ring::Payloads;
 use super::{copy, literal};
@@ -214,15 +214,7 @@ impl<'c> Round<'c> {
             let Some(state) = state else {
                 continue;
             };
-            before("rows");
-            let rows = one.work.rows(Payloads::All);
-            let rows = rows.map_err(|trouble| one.of(trouble))?;
-            if rows.epoch != rows.promised {
-                return Err(one.of(
-                    "the removal of a server from the ring has not come to its end: start the middlewares, and repeat anabranch belt \
-                     remove-server --lost",
-                ));
-            }
+            let rows = settled_rows(one, before)?;
             if *state != lists.old && *state != lists.new {
                 return Err(one.of("its ring has other servers, or other keys belong to them, than in the databases of the others"));
             }
