@@ -6,7 +6,7 @@ use anabranch_types::{ColumnIndex, Effect, Key, TableId, Value};
 
 use super::World;
 use super::call::{Call, LoggedCall, Side, run};
-use super::merge::{Broken, Merged, merge, violated_by};
+use super::merge::{Broken, FurtherViolations, Merged, merge, violated_by};
 use super::serial::PairOutcome;
 use super::state::{Log, State};
 use super::validity::{violated, violated_since};
@@ -96,6 +96,27 @@ impl MergedCase {
             true => violated(world, &self.merged),
             false => violated_since(world, &self.merged, &self.ancestor),
         })
+    }
+
+    /// Whether this state shows that an invariant breaks between the calls that ran apart.
+    pub(super) fn shows(&self, world: &World<'_>, invariant: &str, apart: &[&Call]) -> bool {
+        if !self.violated(world).iter().any(|name| name == invariant) {
+            return false;
+        }
+        let counts = match &self.broken {
+            Some(broken) if !self.planned && broken.invariant != invariant => broken.further,
+            _ => FurtherViolations::All,
+        };
+        let are_ordered = || {
+            apart.iter().enumerate().any(|(place, one)| {
+                let mut others = apart[place + 1..].iter();
+                others.any(|other| {
+                    one.side != other.side
+                        && world.has_edge(one.procedure, other.procedure, invariant)
+                })
+            })
+        };
+        counts == FurtherViolations::All || are_ordered()
     }
 
     /// Whether two calls on two sides led to a state that neither order of them leads to: see [`Case::loses`].
@@ -238,17 +259,21 @@ impl Case {
     }
 
     fn try_run(&self, world: &World<'_>, planned: bool) -> Option<Outcome> {
-        let (ancestor, logs) = self.ran(world, planned)?;
-        if planned && self.orders(world, &logs) {
-            return None;
-        }
-        let logs: Vec<&Log> = logs.iter().collect();
-        let violated = MergedCase::new(world, ancestor, &logs, planned)?.violated(world);
+        let violated = self.merge_apart(world, planned)?.violated(world);
         Some(if violated.is_empty() {
             Outcome::Holds
         } else {
             Outcome::Broken(violated)
         })
+    }
+
+    /// The merged state, unless the plan would have ordered the calls.
+    fn merge_apart(&self, world: &World<'_>, planned: bool) -> Option<MergedCase> {
+        let (ancestor, logs) = self.ran(world, planned)?;
+        if planned && self.orders(world, &logs) {
+            return None;
+        }
+        MergedCase::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
     }
 
     /// The calls that run after replicas have diverged, in the order of timestamps.
@@ -297,8 +322,8 @@ impl Case {
         if invariant.starts_with("isolation(") {
             return self.loses(world, invariant).is_lost();
         }
-        matches!(self.run(world, planned), Outcome::Broken(violated)
-            if violated.iter().any(|v| v == invariant))
+        self.merge_apart(world, planned)
+            .is_some_and(|merged| merged.shows(world, invariant, &self.concurrent()))
     }
 
     /// The merged state, where there is one.

@@ -27,9 +27,21 @@ pub(super) enum Merged {
 pub(super) struct Broken {
     /// The invariant.
     pub(super) invariant: String,
-    /// Whether the state lacks a value that an acknowledged call has written, since its owner could not compute it. What
-    /// such a state violates besides follows from that, and is no counterexample of another invariant.
-    pub(super) lacks_a_value: bool,
+    /// Whether what the state violates besides is a counterexample of its own.
+    pub(super) further: FurtherViolations,
+}
+
+/// Which invariants besides the one that the merge found are shown to break by a merged state. What follows from two
+/// causes is the stronger of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FurtherViolations {
+    /// Each that the state violates.
+    All,
+    /// Those for which the plan orders the calls: two rows have one key, so that what relates this table to others counts
+    /// one of them twice, whichever statement wrote it.
+    Ordered,
+    /// None: the state lacks a value that an acknowledged call has written, since its owner could not compute it.
+    None,
 }
 
 /// The invariants that a merged state violates: the one that the merge found, and those that are `found` in the state.
@@ -40,9 +52,9 @@ pub(super) fn violated_by(
     let Some(broken) = broken else {
         return found();
     };
-    let mut names = match broken.lacks_a_value {
-        true => Vec::new(),
-        false => found(),
+    let mut names = match broken.further {
+        FurtherViolations::None => Vec::new(),
+        FurtherViolations::Ordered | FurtherViolations::All => found(),
     };
     if !names.contains(&broken.invariant) {
         names.insert(0, broken.invariant.clone());
@@ -60,8 +72,9 @@ pub(super) fn merge(world: &World<'_>, ancestor: &State, logs: &[&Log]) -> Merge
             match apply(world, &mut state, done, &mut slots) {
                 Ok(None) => {}
                 Ok(Some(found)) => {
-                    let lacks_a_value = found.lacks_a_value;
-                    broken.get_or_insert(found).lacks_a_value |= lacks_a_value;
+                    let further = found.further;
+                    let first = broken.get_or_insert(found);
+                    first.further = first.further.max(further);
                 }
                 Err(()) => return Merged::Impossible,
             }
@@ -99,7 +112,7 @@ fn apply(
             rows.insert(beside, row);
             Ok(Some(Broken {
                 invariant: world.primary_key_name(table.id),
-                lacks_a_value: false,
+                further: FurtherViolations::Ordered,
             }))
         }
         Effect::Delete { key, .. } => {
@@ -161,7 +174,10 @@ fn apply(
             put(table, rows, key, &row, &changes).ok_or(())?;
             Ok(refused.map(|invariant| Broken {
                 invariant,
-                lacks_a_value,
+                further: match lacks_a_value {
+                    true => FurtherViolations::None,
+                    false => FurtherViolations::All,
+                },
             }))
         }
     }

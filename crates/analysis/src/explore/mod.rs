@@ -462,7 +462,7 @@ impl<'a> Explorer<'a> {
             };
             let broken = match isolates {
                 true => met.loses(world, name, &calls),
-                false => match met.violated(world).contains(name) {
+                false => match met.shows(world, name, &calls) {
                     true => Some(Lost::Rows),
                     false => None,
                 },
