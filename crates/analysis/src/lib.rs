@@ -129,6 +129,8 @@ pub struct Options {
     pub places_by_keys: bool,
     /// The number of sites for which the operation partitioning estimates the share of local calls.
     pub sites: Option<u32>,
+    /// Whether operation partitioning may leave rows on one server alone.
+    pub writes: partition::Writes,
 }
 
 /// The largest weight of a type.
@@ -211,6 +213,7 @@ pub fn analyze_with(
             cost: layout.cost,
             is_exhaustive: layout.is_exhaustive,
             sites: options.sites,
+            writes: options.writes,
         };
         partition::classify(&footprint, &accesses, conflicts, chosen)
     });

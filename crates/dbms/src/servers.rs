@@ -5,6 +5,7 @@
 //! applications = ["shop"]    # the roles of applications
 //! unknown = "global"         # what fits no transaction type is global; or "refuse"
 //! acknowledge = "commit"     # a global operation is answered once it has committed; or "next": once the next server has it
+//! writes = "partitioned"     # an operation that no other server depends on writes on one alone; or "everywhere": on all
 //! read_own_writes = true     # a connection finds what it has written, at whichever server
 //!
 //! [[server]]
@@ -40,6 +41,9 @@ pub struct Servers {
     /// When a global operation is answered.
     #[serde(default)]
     pub acknowledge: Acknowledge,
+    /// Where operations write.
+    #[serde(default)]
+    pub writes: Writes,
     /// Whether an operation waits for what its connection has written at another server.
     #[serde(default = "read_own_writes")]
     pub read_own_writes: bool,
@@ -60,6 +64,17 @@ pub enum Unknown {
     Global,
     /// It is refused.
     Refuse,
+}
+
+/// Where operations write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writes {
+    /// Where their keys' rows are, if no operation of another server depends on them.
+    #[default]
+    Partitioned,
+    /// On all servers: each operation that writes is global.
+    Everywhere,
 }
 
 /// When a global operation is answered.
@@ -210,7 +225,10 @@ mod tests {
         assert_eq!(servers.slots, SLOTS);
         assert_eq!(servers.server[1].name, "b");
         assert_eq!(servers.unknown, Unknown::Global);
+        assert_eq!(servers.writes, Writes::Partitioned);
         assert!(servers.read_own_writes);
+        let everywhere = Servers::parse(&format!("writes = \"everywhere\"\n{TWO}"));
+        assert_eq!(everywhere.expect("it is read").writes, Writes::Everywhere);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_analysis::partition::weights;
+use anabranch_analysis::partition::{Writes, weights};
 use anabranch_analysis::solve::Solver;
 use anabranch_analysis::{Guarantee, Limits, Options, Plan, Topology, analyze_with};
 use anabranch_bench::application;
@@ -92,6 +92,9 @@ pub(crate) struct InputArguments {
     /// Examine the conditions of at most N pairs of accesses for conflicts; further types count as conflicting
     #[arg(long, value_name = "N", default_value_t = Limits::default().conditions_max, value_parser = number)]
     conditions_max: usize,
+    /// Where operations write, among servers.
+    #[arg(skip)]
+    writes: Writes,
     /// The contents of the databases among the paths. They are read once, so that repeated reads agree.
     #[arg(skip)]
     databases: OnceCell<Vec<Live>>,
@@ -190,6 +193,7 @@ impl InputArguments {
             },
             placements: None,
             places_by_keys: false,
+            writes: self.writes,
         };
         let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
         if let Some(failure) = program.and_then(|program| program.failure()) {
@@ -298,7 +302,8 @@ impl InputArguments {
     }
 
     /// Has the operations partitioned among so many servers, under serializability.
-    pub(crate) fn partition_among(&mut self, servers: usize) {
+    pub(crate) fn partition_among(&mut self, servers: usize, writes: Writes) {
+        self.writes = writes;
         self.guarantee = GuaranteeArgument::Serializable;
         self.sites = u32::try_from(servers).ok();
     }

@@ -20,6 +20,17 @@ use super::{
 };
 use crate::footprint::{Action, Footprint};
 
+/// Where operations write: an option of the analysis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writes {
+    /// Those that no operation of another server depends on write on one server alone.
+    #[default]
+    Partitioned,
+    /// Each that writes is global, so that every server has every row and none is lost with a server. The paper's baseline
+    /// (§7.2).
+    Everywhere,
+}
+
 /// The most parameters that route one type.
 const PARAMETERS_MAX: usize = 4;
 
@@ -32,6 +43,7 @@ pub(crate) struct ChosenParameters<'a> {
     pub(crate) is_exhaustive: bool,
     /// The number of servers that reports estimate for, if requested.
     pub(crate) sites: Option<u32>,
+    pub(crate) writes: Writes,
 }
 
 /// Classifies types by the chosen parameters, and adds parameters that make a type local.
@@ -47,8 +59,16 @@ pub(crate) fn classify(
         .iter()
         .map(|p| p.iter().copied().collect());
     let mut parameters: Vec<Vec<usize>> = one.collect();
+    let stays_global = |owner: usize| {
+        chosen.writes == Writes::Everywhere && accesses.iter().any(|a| a.owner == owner && a.writes)
+    };
+    if chosen.writes == Writes::Everywhere {
+        // Every server has every row, so no operation has to be routed.
+        parameters.iter_mut().for_each(Vec::clear);
+    }
     let known = |owner: usize| {
-        footprint.types[owner].summary.unknown.is_none() && !conflicts.unexamined.contains(&owner)
+        let unknown = footprint.types[owner].summary.unknown.is_some();
+        !unknown && !conflicts.unexamined.contains(&owner) && !stays_global(owner)
     };
     let is_known: Vec<bool> = (0..count).map(known).collect();
     let of_types: Vec<Vec<usize>> = (0..count)
@@ -116,7 +136,7 @@ pub(crate) fn classify(
 struct Classifier<'a> {
     pairs: &'a [Conflict],
     of_types: &'a [Vec<usize>],
-    /// Whether each type's accesses are known completely.
+    /// Whether each type's accesses are known completely. False also for types that are global anyway.
     is_known: &'a [bool],
 }
 

@@ -41,6 +41,7 @@ pub use crate::plan::partitioning::{
     Clause, Conflict, ConflictKind, Distribution, Key, OperationClass, PartitionedType,
     Partitioning, Spread, WrittenParts,
 };
+pub use class::Writes;
 pub(crate) use class::{ChosenParameters, classify};
 pub use route::{KeyPlacement, OperationRoute, OperationRouter};
 pub use sites::Sites;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_analysis::partition::{
-    Clause, ConflictKind, Distribution, Key, OperationClass, Partitioning,
+    Clause, ConflictKind, Distribution, Key, OperationClass, Partitioning, Spread, Writes,
 };
 use anabranch_analysis::{Guarantee, Limits, Options, analyze_with};
 use anabranch_sql::source::SourceFile;
@@ -71,6 +71,36 @@ fn table_1_of_the_paper() {
         };
         let read_only = types - app.types.iter().filter(writes).count();
         assert_eq!(read_only, if name == "tpcw" { 13 } else { 17 }, "{name}");
+    }
+}
+
+/// With writes everywhere each type that writes is global, those that conflict with none included, and every server has every
+/// row; those that only read run anywhere.
+#[test]
+fn with_writes_everywhere_no_row_is_on_one_server_alone() {
+    let everywhere = Options {
+        writes: Writes::Everywhere,
+        ..serializable()
+    };
+    for name in ["tpcw", "rubis", "tpcc"] {
+        let app = Application::example(name);
+        let found = partitioned(&app, &everywhere);
+        for (of, summary) in found.types.iter().zip(&app.types) {
+            let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+            let writes = accesses.any(|a| a.role != anabranch_sql::summary::Role::Read);
+            assert_eq!(of.class == Global, writes, "{name}: {}", summary.name);
+            assert!(
+                of.parameters.is_empty() && !of.generates,
+                "{name}: {}",
+                summary.name
+            );
+        }
+        for (table, written) in found.tables.iter().zip(&found.written) {
+            let is_everywhere = matches!(table, Distribution::Everywhere | Distribution::Immutable);
+            assert!(is_everywhere, "{name}: {table:?}");
+            let mut parts = std::iter::once(&written.rows).chain(&written.columns);
+            assert!(parts.all(|spread| *spread != Spread::OwnServer), "{name}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anabranch_analysis::partition::Distribution;
+use anabranch_analysis::partition::{Distribution, Writes};
 use anabranch_bench::application;
 use anabranch_dbms::belt::{Changes, Database, Trouble};
 use anabranch_dbms::postgres::{Address, explain};
@@ -72,7 +72,7 @@ pub(crate) fn serve(of: &Embedded<'_>) -> Result<Verdict, Box<dyn Error>> {
         .into());
     }
     let mut input = InputArguments::of_paths(of.paths, of.weights)?;
-    input.partition_among(usize::from(of.servers));
+    input.partition_among(usize::from(of.servers), Writes::Partitioned);
     let read = input.read()?;
     if read.plan.entries.is_empty() {
         return Err(input.nothing_found(&read.script).into());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::{TcpStream, ToSocketAddrs};
 
-use anabranch_analysis::partition::KeyPlacement;
+use anabranch_analysis::partition::{KeyPlacement, Writes};
 use anabranch_dbms::Servers;
 use anabranch_dbms::postgres::catalog::Table;
 use anabranch_dbms::postgres::closed::{self, Change, Closed, Progress, Site};
@@ -19,7 +19,9 @@ use postgres::Client;
 
 use super::parts::{Held, Newest, SCHEMA, held, types};
 use super::serve::{check_installed, membership_of, ring_of};
-use super::{CONNECT_MAX, Reached, RemoveArguments, Verdict, first_membership, reach, report};
+use super::{
+    CONNECT_MAX, Reached, RemoveArguments, Verdict, first_membership, reach, report, writes,
+};
 use crate::cli::input::InputArguments;
 use crate::cli::output::say;
 
@@ -125,7 +127,7 @@ pub(super) fn remove_gathered(
         return Err("error: name the files of the application that the belt was installed for: they tell which server owns which rows".into());
     }
     let mut input = InputArguments::of_paths(&arguments.files, arguments.weights.as_deref())?;
-    input.partition_among(servers.server.len());
+    input.partition_among(servers.server.len(), writes(&servers));
     let input = input.read()?;
     let installed_types = types(&input);
     for (place, server) in reached.iter_mut().enumerate() {
@@ -150,7 +152,9 @@ pub(super) fn remove_gathered(
         .collect();
     let name_of = |place: &usize| servers.server[*place].name.as_str();
     let lost = removed.iter().filter(|place| is_part(&found, **place));
-    if let Some(place) = lost.clone().find(|place| !without.contains(place)) {
+    // With every row on every server, none went with it.
+    let had_rows = writes(&servers) == Writes::Partitioned;
+    if had_rows && let Some(place) = lost.clone().find(|place| !without.contains(place)) {
         let name = name_of(place);
         return Err(format!(
             "error: {name} was removed from the ring, and the newest rows of its keys went with it. To keep the copies of \

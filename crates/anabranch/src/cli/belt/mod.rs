@@ -12,12 +12,13 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anabranch_analysis::partition::Writes;
 use anabranch_dbms::postgres::catalog::Sequence;
 use anabranch_dbms::postgres::closed::{self, Progress};
 use anabranch_dbms::postgres::inspect::{Inspection, Roles, inspect};
 use anabranch_dbms::postgres::relocate::{Membership, membership};
 use anabranch_dbms::postgres::{explain, install};
-use anabranch_dbms::servers::{ServerEntry, Servers};
+use anabranch_dbms::servers::{self, ServerEntry, Servers};
 use clap::{Args, Subcommand};
 use postgres::Client;
 
@@ -27,6 +28,14 @@ use super::output::say;
 pub(super) use embedded::{Embedded, SERVERS_MAX, serve as serve_embedded};
 use parts::{Parts, Seen};
 pub(super) use serve::{Middleware, serve};
+
+/// Where operations write, as the file of the servers says.
+fn writes(servers: &Servers) -> Writes {
+    match servers.writes {
+        servers::Writes::Partitioned => Writes::Partitioned,
+        servers::Writes::Everywhere => Writes::Everywhere,
+    }
+}
 
 /// How long to wait for a connection to a server.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -204,7 +213,9 @@ fn check(
     let place = from.as_ref().map(place_of).transpose()?;
     let replaced: Result<Vec<usize>, String> = replace.iter().map(place_of).collect();
     let replaced = replaced?;
-    arguments.input.partition_among(servers.server.len());
+    arguments
+        .input
+        .partition_among(servers.server.len(), writes(&servers));
     let input = arguments.input.read()?;
     if input.plan.entries.is_empty() {
         return Err(arguments.input.nothing_found(&input.script).into());

@@ -14,7 +14,7 @@ use anabranch_dbms::postgres::explain;
 use anabranch_dbms::postgres::inspect::Inspection;
 use anabranch_dbms::postgres::install::{self, InstalledType, Part};
 use anabranch_dbms::postgres::install_all::{Member, Source, install_all};
-use anabranch_dbms::servers::{ServerEntry, Unknown};
+use anabranch_dbms::servers::{ServerEntry, Unknown, Writes};
 use anabranch_dbms::slots;
 use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::Role;
@@ -209,8 +209,10 @@ impl Parts {
             .tables
             .iter()
             .filter(|t| t.schema != SCHEMA || !named.contains(t.name.as_str()));
+        let is_everywhere = servers.writes == Writes::Everywhere;
+        let ships = is_everywhere || servers.unknown == Unknown::Global;
         let (shipped, kept): (Vec<&Table>, Vec<&Table>) =
-            others.partition(|t| servers.unknown == Unknown::Global && t.unsupported.is_none());
+            others.partition(|t| ships && t.unsupported.is_none());
         let titles = |of: &[&Table]| {
             let titles: Vec<String> = of.iter().map(|t| t.title()).collect();
             titles.join(", ")
@@ -221,7 +223,15 @@ impl Parts {
                 titles(&shipped)
             ));
         }
-        if !kept.is_empty() {
+        if is_everywhere {
+            for table in &kept {
+                parts.objections.push(format!(
+                    "{}: with writes = \"everywhere\" all servers have its rows, but {}",
+                    table.title(),
+                    table.unsupported.unwrap_or("its changes are not captured")
+                ));
+            }
+        } else if !kept.is_empty() {
             parts.remarks.push(format!(
                 "no statement of the application names {}: what is written there stays on its server",
                 titles(&kept)

@@ -24,7 +24,7 @@ use anabranch_protocol::belt::{Acknowledge, BeltOptions, ServerId};
 use postgres::Client;
 
 use super::parts::types;
-use super::{CONNECT_MAX, Verdict};
+use super::{CONNECT_MAX, Verdict, writes};
 use crate::cli::input::InputArguments;
 use crate::cli::output::{complain, say};
 use crate::cli::signals::signals;
@@ -65,7 +65,7 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
     let address = Address::parse(&entry.database)?;
     let home = address.endpoint()?;
     let mut input = InputArguments::of_paths(of.paths, of.weights)?;
-    input.partition_among(servers.server.len());
+    input.partition_among(servers.server.len(), writes(&servers));
     let read = input.read()?;
     if read.plan.entries.is_empty() {
         return Err(input.nothing_found(&read.script).into());
@@ -249,8 +249,8 @@ pub(super) fn check_installed(
         .or_else(|| there.iter().find(|of| !types.contains(of)));
     if let Some(differs) = differs {
         return Err(format!(
-            "error: {name}: the belt was installed for another application: {} is not the same there; serve the files, and \
-             the weights, that it was installed with, or install it again on all servers",
+            "error: {name}: the belt was installed for another application: {} is not the same there; serve the files, \
+             the weights, and the setting writes, that it was installed with, or install it again on all servers",
             differs.name
         )
         .into());

@@ -18,7 +18,7 @@ use super::parts::{Parts, SCHEMA, Seen, held, types};
 use super::serve::{check_installed, ring_of};
 use super::{
     AddServerArguments, Reached, RemoveServerArguments, Verdict, first_membership, reach,
-    reach_one, report,
+    reach_one, report, writes,
 };
 use crate::cli::input::{Input, InputArguments};
 use crate::cli::output::say;
@@ -424,7 +424,7 @@ pub(super) fn read_input(
     servers: &Servers,
 ) -> Result<Input, Box<dyn Error>> {
     let mut input = InputArguments::of_paths(files, weights)?;
-    input.partition_among(servers.server.len());
+    input.partition_among(servers.server.len(), writes(servers));
     let read = input.read()?;
     if read.plan.entries.is_empty() {
         return Err(input.nothing_found(&read.script).into());
