@@ -136,8 +136,15 @@ where
             let folder = to.join(format!("node-{}", node.0));
             std::fs::create_dir(&folder).map_err(failed)?;
             identity.write_of_node(&folder, node).map_err(failed)?;
-            for BackupFile { name, length, file } in files {
+            for BackupFile {
+                name,
+                length,
+                file,
+                reader,
+            } in files
+            {
                 copy(file.take(length), &folder.join(name), length).map_err(failed)?;
+                drop(reader);
             }
             sync(&folder).map_err(failed)?;
         }

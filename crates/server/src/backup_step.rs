@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::sync::mpsc::SyncSender;
 
+use crate::removal::Reader;
+
 /// What a node is asked to do for a backup.
 pub(crate) enum BackupStep {
     /// Adopt no checkpoint until the files are handed over or the backup is given up.
@@ -20,4 +22,6 @@ pub(crate) struct BackupFile {
     /// The bytes that belong to the backup.
     pub length: u64,
     pub file: File,
+    /// Keeps its bytes if the file is removed meanwhile.
+    pub reader: Reader,
 }

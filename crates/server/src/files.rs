@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use anabranch_storage::media::{Media, MediaError};
 
+use crate::removal::{Reader, Remover};
+
 /// The file whose lock keeps other processes out.
 const LOCK: &str = "lock";
 
@@ -41,6 +43,7 @@ pub struct FileDisk {
     open: BTreeMap<String, OpenFile>,
     /// Whether names have changed since the folder was synced.
     names_changed: bool,
+    remover: Remover,
     _lock: File,
 }
 
@@ -124,6 +127,7 @@ impl FileDisk {
             folder: folder.to_owned(),
             open: BTreeMap::new(),
             names_changed: true,
+            remover: Remover::default(),
             _lock: lock,
         };
         disk.sync_names()?;
@@ -146,12 +150,15 @@ impl FileDisk {
         })
     }
 
-    /// A file to be read by another thread.
+    /// A file to be read by another thread. As long as it has the reader, files that are removed meanwhile keep their bytes
+    /// for it.
     ///
     /// # Errors
     /// When the operating system refuses to open it.
-    pub(crate) fn open_to_read(&self, file: &str) -> Result<File, MediaError> {
-        File::open(self.path(file)).map_err(|error| failed("read", file, &error))
+    pub(crate) fn open_to_read(&self, file: &str) -> Result<(File, Reader), MediaError> {
+        let opened = File::open(self.path(file));
+        let opened = opened.map_err(|error| failed("read", file, &error))?;
+        Ok((opened, self.remover.reader()))
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -250,7 +257,8 @@ impl Media for FileDisk {
 
     fn remove(&mut self, file: &str) -> Result<(), MediaError> {
         self.open.remove(file);
-        let removed = std::fs::remove_file(self.path(file));
+        let path = self.path(file);
+        let removed = self.remover.remove(&path);
         removed.map_err(|error| failed("remove", file, &error))?;
         self.names_changed = true;
         Ok(())

@@ -28,6 +28,7 @@ mod on_disk;
 mod open_transactions;
 pub mod options;
 pub mod profile;
+mod removal;
 mod ring_look;
 mod room;
 pub mod service;

@@ -98,10 +98,15 @@ impl<P: Durable> OnDisk<P> {
         let opened = files.and_then(|files| {
             let disk = self.node.media_mut();
             let open = |(name, length): (String, u64)| {
-                let file = disk
+                let (file, reader) = disk
                     .open_to_read(&name)
                     .map_err(|error| error.to_string())?;
-                Ok(BackupFile { name, length, file })
+                Ok(BackupFile {
+                    name,
+                    length,
+                    file,
+                    reader,
+                })
             };
             files.into_iter().map(open).collect()
         });

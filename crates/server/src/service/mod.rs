@@ -66,6 +66,9 @@ pub use options::{DATABASE, Guarantee, ServiceOptions};
 /// The room that each node keeps on its disk for what has begun when the disk is full, in bytes.
 const RESERVE_BYTES: u64 = 8 << 20;
 
+// A full disk has the room of the reserve as soon as it is removed.
+const _: () = assert!(RESERVE_BYTES <= crate::removal::STEP);
+
 /// The room that each node makes ahead of its log's end, in bytes: some thousand transactions.
 const AHEAD_BYTES: u64 = 1 << 20;
 
