@@ -3,14 +3,14 @@
 //! Each reads the belt's tables into [`Rows`], lets the function of `Rows` that defines the transaction change them, and
 //! writes the difference back, together with the rows of the application that change with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use anabranch_protocol::belt::rows::Refused;
 use anabranch_protocol::belt::{
     Epoch, Hop, Positions, Rows, Sequence, ServerId, Standing, Token, Update,
 };
-use postgres::{Client, IsolationLevel, Transaction};
+use postgres::{Client, IsolationLevel, Statement, Transaction};
 
 use super::batch::Keys;
 use super::{explain, literal};
@@ -94,9 +94,14 @@ const FENCE_MAX: Duration = Duration::from_secs(2);
 /// What runs before each statement of a transaction.
 type Probe = Box<dyn FnMut(&str) + Send>;
 
+/// The prepared statements of a connection, by their texts. A hop runs about ten: prepared, each is one round trip instead of
+/// two, and is not parsed again.
+type PreparedStatements = HashMap<&'static str, Statement>;
+
 /// One server's database.
 pub struct PostgresDatabase {
     client: Client,
+    prepared: PreparedStatements,
     probe: Option<Probe>,
     /// Once a token has been received.
     keys: Option<Keys>,
@@ -120,6 +125,7 @@ impl PostgresDatabase {
             .map_err(trouble)?;
         Ok(PostgresDatabase {
             client,
+            prepared: PreparedStatements::new(),
             probe: None,
             keys: None,
         })
@@ -152,6 +158,7 @@ impl PostgresDatabase {
         let transaction = begun.isolation_level(isolation).start().map_err(trouble)?;
         Ok(Work {
             transaction,
+            prepared: Some(&mut self.prepared),
             probe: self.probe.as_mut(),
         })
     }
@@ -160,6 +167,8 @@ impl PostgresDatabase {
 /// A transaction under way.
 pub(super) struct Work<'w> {
     pub(super) transaction: Transaction<'w>,
+    /// Those of the connection, if it runs many such transactions.
+    prepared: Option<&'w mut PreparedStatements>,
     probe: Option<&'w mut Probe>,
 }
 
@@ -211,8 +220,23 @@ impl<'w> Work<'w> {
     pub(super) fn new(transaction: Transaction<'w>) -> Work<'w> {
         Work {
             transaction,
+            prepared: None,
             probe: None,
         }
+    }
+
+    /// A statement, prepared.
+    fn prepare(&mut self, text: &'static str) -> Result<Statement, Trouble> {
+        if let Some(prepared) = &self.prepared
+            && let Some(found) = prepared.get(text)
+        {
+            return Ok(found.clone());
+        }
+        let statement = self.transaction.prepare(text).map_err(trouble)?;
+        if let Some(prepared) = &mut self.prepared {
+            prepared.insert(text, statement.clone());
+        }
+        Ok(statement)
     }
 
     fn before(&mut self, what: &str) {
@@ -234,13 +258,13 @@ impl<'w> Work<'w> {
 
     pub(super) fn rows(&mut self, payloads: Payloads) -> Result<Rows<Changes>, Trouble> {
         self.before("rows");
+        let statement = self.prepare(
+            "SELECT s.place, h.epoch, h.epoch_server, h.promised, h.promised_server, h.members, h.received, h.passed, \
+             h.token FROM anabranch.hold h, anabranch.server s FOR UPDATE OF h",
+        )?;
         let found = self
             .transaction
-            .query_opt(
-                "SELECT s.place, h.epoch, h.epoch_server, h.promised, h.promised_server, h.members, h.received, h.passed, \
-                 h.token FROM anabranch.hold h, anabranch.server s FOR UPDATE OF h",
-                &[],
-            )
+            .query_opt(&statement, &[])
             .map_err(trouble)?;
         let row = found.ok_or_else(|| damaged("anabranch.hold is empty"))?;
         let place = server(row.get(0))?;
@@ -263,10 +287,8 @@ impl<'w> Work<'w> {
             rows.token =
                 postcard::from_bytes(&bytes).map_err(|_| damaged("the token cannot be read"))?;
         }
-        let applied = self
-            .transaction
-            .query("SELECT origin, number FROM anabranch.applied", &[])
-            .map_err(trouble)?;
+        let statement = self.prepare("SELECT origin, number FROM anabranch.applied")?;
+        let applied = self.transaction.query(&statement, &[]).map_err(trouble)?;
         for row in applied {
             let number = Sequence(unsigned(row.get(1))?);
             rows.applied.insert(server(row.get(0))?, number);
@@ -283,14 +305,14 @@ impl<'w> Work<'w> {
             Payloads::Of(hop) => Some(signed(hop.0)?),
             Payloads::All | Payloads::None => None,
         };
+        let statement = self.prepare(
+            "SELECT o.number, o.hop, c.relation, c.kind, c.columns::text, c.image FROM anabranch.outbox o \
+             LEFT JOIN LATERAL unnest(o.relations, o.kinds, o.columns, o.images) \
+             AS c(relation, kind, columns, image) ON $1::bigint IS NULL OR o.hop = $1 ORDER BY o.number",
+        )?;
         let found = self
             .transaction
-            .query(
-                "SELECT o.number, o.hop, c.relation, c.kind, c.columns::text, c.image FROM anabranch.outbox o \
-                 LEFT JOIN LATERAL unnest(o.relations, o.kinds, o.columns, o.images) \
-                 AS c(relation, kind, columns, image) ON $1::bigint IS NULL OR o.hop = $1 ORDER BY o.number",
-                &[&only],
-            )
+            .query(&statement, &[&only])
             .map_err(trouble)?;
         let origin = rows.server;
         for row in found {
@@ -334,10 +356,13 @@ impl<'w> Work<'w> {
             ),
         };
         let members: Result<Vec<i16>, Trouble> = after.members.iter().map(|m| number(*m)).collect();
+        let statement = self.prepare(
+            "UPDATE anabranch.hold SET epoch = $1, epoch_server = $2, promised = $3, promised_server = $4, \
+             members = $5, received = $6, passed = $7, token = coalesce($8, token)",
+        )?;
         self.transaction
             .execute(
-                "UPDATE anabranch.hold SET epoch = $1, epoch_server = $2, promised = $3, promised_server = $4, \
-                 members = $5, received = $6, passed = $7, token = coalesce($8, token)",
+                &statement,
                 &[
                     &signed(after.epoch.number)?,
                     &number(after.epoch.server)?,
@@ -359,11 +384,9 @@ impl<'w> Work<'w> {
         let gone = gone?;
         if !gone.is_empty() {
             self.before("prune");
+            let statement = self.prepare("DELETE FROM anabranch.outbox WHERE number = ANY ($1)")?;
             self.transaction
-                .execute(
-                    "DELETE FROM anabranch.outbox WHERE number = ANY ($1)",
-                    &[&gone],
-                )
+                .execute(&statement, &[&gone])
                 .map_err(trouble)?;
         }
         Ok(())
@@ -383,12 +406,12 @@ impl<'w> Work<'w> {
             return Ok(());
         }
         self.before("applied");
+        let statement = self.prepare(
+            "INSERT INTO anabranch.applied SELECT * FROM unnest($1::smallint[], $2::bigint[]) \
+             ON CONFLICT (origin) DO UPDATE SET number = excluded.number",
+        )?;
         self.transaction
-            .execute(
-                "INSERT INTO anabranch.applied SELECT * FROM unnest($1::smallint[], $2::bigint[]) \
-                 ON CONFLICT (origin) DO UPDATE SET number = excluded.number",
-                &[&origins, &numbers],
-            )
+            .execute(&statement, &[&origins, &numbers])
             .map_err(trouble)?;
         Ok(())
     }
@@ -429,11 +452,10 @@ impl<'w> Work<'w> {
         let kinds: Vec<i8> = changes.iter().map(|c| c.kind.cast_signed()).collect();
         let columns: Vec<&Option<String>> = changes.iter().map(|c| &c.columns).collect();
         let images: Vec<&Option<String>> = changes.iter().map(|c| &c.image).collect();
+        let statement =
+            self.prepare("SELECT anabranch.apply($1, $2, ($3::text[])::varbit[], $4)")?;
         self.transaction
-            .execute(
-                "SELECT anabranch.apply($1, $2, ($3::text[])::varbit[], $4)",
-                &[&relations, &kinds, &columns, &images],
-            )
+            .execute(&statement, &[&relations, &kinds, &columns, &images])
             .map_err(trouble)?;
         Ok(())
     }
