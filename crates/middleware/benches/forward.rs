@@ -44,10 +44,13 @@ fn main() {
     let own = (world.addresses[0].port(), world.server.port());
     let select = "\\set c random(0, 99)\nSELECT items(:c);\n";
     let update = "\\set c random(0, 99)\nSELECT add_item(:c, 1);\n";
+    let statement = "\\set c random(0, 99)\nSELECT items FROM cart WHERE id = :c;\n";
     for (what, script, clients) in [
         ("select by a function", select, 8),
         ("update by a function", update, 8),
+        ("select by a statement", statement, 8),
         ("select by a function", select, 1),
+        ("select by a statement", statement, 1),
     ] {
         let (mut through, mut straight) = (Vec::new(), Vec::new());
         let (mut through_ms, mut straight_ms) = (Vec::new(), Vec::new());

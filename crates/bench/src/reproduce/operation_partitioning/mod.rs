@@ -330,7 +330,8 @@ fn preface(context: &Context<'_>) -> Vec<String> {
             context.costs.measured,
         ),
         "Measured numbers are of real processes on this machine: a PostgreSQL server with a database for each site, and \
-         anabranch serve --belt for each. Commits wait for no disk (synchronous_commit = off), as in the simulated figures."
+         anabranch serve --belt for each. In Table 3 commits wait for no disk (synchronous_commit = off), as in the \
+         simulated figures; in Figure 5 they do."
             .into(),
         "The paper's baseline of Figure 3 is MySQL Cluster. Ours is two-phase commit over rows that are partitioned by the \
          same plan, READ COMMITTED, simulated: it says nothing of MySQL Cluster itself."

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_analysis::partition::OperationClass;
+use anabranch_analysis::partition::{OperationClass, Writes};
 use anabranch_analysis::{Guarantee, Options, Plan, analyze_with};
 use anabranch_sql::SourceFile;
 use anabranch_sql::script::read;
@@ -183,7 +183,11 @@ pub struct TrafficError {
 }
 
 /// The plan of an application, with weights by its mix.
-pub(super) fn plan(application: Application, mix: &OperationMix) -> Result<Plan, TrafficError> {
+pub(super) fn plan(
+    application: Application,
+    mix: &OperationMix,
+    writes: Writes,
+) -> Result<Plan, TrafficError> {
     let failed = |reason: String| TrafficError {
         application: application.name(),
         reason,
@@ -198,6 +202,7 @@ pub(super) fn plan(application: Application, mix: &OperationMix) -> Result<Plan,
         weights: weights
             .map(|(name, share)| ((*name).to_owned(), (share * 1e6).round() as u64))
             .collect(),
+        writes,
         ..Options::default()
     };
     let catalog = script.application.catalog();
@@ -218,7 +223,7 @@ impl Traffic {
             reason: reason.to_owned(),
         };
         let mix = application.benchmark_mix();
-        let plan = plan(application, &mix)?;
+        let plan = plan(application, &mix, Writes::Partitioned)?;
         let partitioning = plan.partitioning.as_ref();
         let partitioning =
             partitioning.ok_or_else(|| failed("it has no operation partitioning"))?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anabranch_analysis::partition::Writes;
 use anabranch_dbms::belt::Database;
 use anabranch_dbms::postgres::install::Part;
 use anabranch_dbms::postgres::ring::{self, PostgresDatabase};
@@ -226,8 +227,12 @@ fn measure_application(
         Application::Tpcw => "tpcw",
         Application::Rubis => "rubis",
     };
-    let plan = traffic::plan(application, &application.benchmark_mix())
-        .map_err(|error| DatabaseError::Other(error.to_string()))?;
+    let plan = traffic::plan(
+        application,
+        &application.benchmark_mix(),
+        Writes::Partitioned,
+    )
+    .map_err(|error| DatabaseError::Other(error.to_string()))?;
     let whole = replicated(&*workload, &plan)?;
     let fill = |client: &mut Client| databases::fill(client, &*workload);
     let names = [format!("{short}0"), format!("{short}1")];

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use anabranch_analysis::Plan;
+
 use super::super::databases::{self, DatabaseError};
-use super::super::traffic::{self, Application};
+use super::super::traffic::Application;
 use super::clients::Found;
 use super::ring::Ring;
 
@@ -49,11 +51,10 @@ fn numbers(ring: &Ring, place: usize, query: &str) -> Result<BTreeMap<i64, i64>,
 fn replicas(
     ring: &Ring,
     application: Application,
+    plan: &Plan,
     checked: &mut Checked,
 ) -> Result<(), DatabaseError> {
-    let plan = traffic::plan(application, &application.benchmark_mix())
-        .map_err(|error| DatabaseError::Other(error.to_string()))?;
-    let tables = databases::replicated(&*application.workload(), &plan)?;
+    let tables = databases::replicated(&*application.workload(), plan)?;
     for (table, _) in tables.iter().filter(|(_, is_whole)| **is_whole) {
         let digests = ring.on_each(&format!(
             "SELECT count(*) || ' rows, ' || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM {table} t"
@@ -65,15 +66,16 @@ fn replicas(
     Ok(())
 }
 
-/// Checks the databases of a run that has ended.
+/// Checks the databases of a run that has ended; `plan` is that of a ring.
 pub(super) fn check(
     ring: &Ring,
     application: Application,
+    plan: Option<&Plan>,
     found: &Found,
 ) -> Result<Checked, DatabaseError> {
     let mut checked = Checked::default();
-    if ring.databases.len() > 1 {
-        replicas(ring, application, &mut checked)?;
+    if let Some(plan) = plan {
+        replicas(ring, application, plan, &mut checked)?;
     }
     let done = |name: &str| found.done.get(name).copied().unwrap_or(0) as i64;
     match application {

@@ -11,11 +11,15 @@ use anabranch_workload::mix::SLOTS;
 use anabranch_workload::{Caller, ClientPlacement, Operation, Workload, rubis};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
-use postgres::Client;
+use postgres::{Client, IsolationLevel};
 
 use super::super::databases::{self, DatabaseError, call_text};
 use super::super::traffic::Application;
 use super::ring::Ring;
+use super::two_phase::{Coordinator, Failure};
+
+/// The longest pause before a call is repeated is 2 to this, in milliseconds.
+const REPEAT_MAX_LOG2: u32 = 8;
 
 /// How long a run lasts, and how clients pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub(super) struct Found {
     pub(super) global: Histogram<u64>,
     /// Calls that ran on another server than the client's, global ones included.
     pub(super) elsewhere: u64,
+    /// The latencies of the network between clients and their servers, both ways, in microseconds: one for each measured call.
+    pub(super) network: Histogram<u64>,
     /// Calls that were repeated since the server asked for it (40001, 40P01).
     pub(super) retries: u64,
     /// Calls that succeeded since the beginning, by procedure.
@@ -61,6 +67,7 @@ impl Found {
             local: empty(),
             forwarded: empty(),
             global: empty(),
+            network: empty(),
             elsewhere: 0,
             retries: 0,
             done: BTreeMap::new(),
@@ -75,6 +82,7 @@ impl Found {
             (&mut self.local, &other.local),
             (&mut self.forwarded, &other.forwarded),
             (&mut self.global, &other.global),
+            (&mut self.network, &other.network),
         ] {
             sum.add(part).expect("histograms of one precision add up");
         }
@@ -100,6 +108,8 @@ impl Found {
 pub(super) struct Call {
     /// As a client writes it.
     pub(super) text: String,
+    /// What it changes on the other servers, if that is known without running it.
+    pub(super) changes: Option<String>,
     /// The procedure.
     pub(super) name: &'static str,
     /// Whether it is global.
@@ -108,6 +118,53 @@ pub(super) struct Call {
     pub(super) is_elsewhere: bool,
     /// Whether it belongs to the page of the call before it.
     pub(super) follows: bool,
+}
+
+/// How a client's operations get to the databases.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CommitPath {
+    /// Each is sent to the client's server: a middleware, or PostgreSQL itself.
+    Sent,
+    /// The client's server coordinates two-phase commit.
+    TwoPhase(IsolationLevel),
+}
+
+/// The connections of one client.
+enum Connections {
+    Sent(Client),
+    TwoPhase(Coordinator),
+}
+
+impl Connections {
+    fn new(
+        ring: &Ring,
+        path: CommitPath,
+        place: ClientPlacement,
+    ) -> Result<Connections, DatabaseError> {
+        Ok(match path {
+            CommitPath::Sent => Connections::Sent(ring.connect(place.node)?),
+            CommitPath::TwoPhase(isolation) => {
+                Connections::TwoPhase(Coordinator::new(ring, place.node, place.client, isolation)?)
+            }
+        })
+    }
+
+    fn run(&mut self, call: &Call) -> Result<(), Failure> {
+        match self {
+            Connections::Sent(connection) => connection
+                .batch_execute(&call.text)
+                .map_err(Failure::Refused),
+            Connections::TwoPhase(coordinator) => coordinator.run(call),
+        }
+    }
+
+    /// Waits until every server has done what was decided.
+    fn await_decisions(&mut self) -> Result<(), Failure> {
+        match self {
+            Connections::Sent(_) => Ok(()),
+            Connections::TwoPhase(coordinator) => coordinator.await_decisions(),
+        }
+    }
 }
 
 /// What one client calls.
@@ -161,6 +218,7 @@ impl Calls for Mix {
         let server = route.and_then(|route| route.server);
         Call {
             text: call_text(self.workload.files(), name, &arguments),
+            changes: None,
             name,
             is_global: route.is_some_and(|route| route.is_global),
             is_elsewhere: server.is_some_and(|server| server != self.home),
@@ -199,6 +257,7 @@ impl Calls for Fixed {
         let name = if is_global { "run_global" } else { "run_local" };
         Call {
             text: format!("CALL {name}({key})"),
+            changes: is_global.then(|| format!("UPDATE shared SET n = n + 1 WHERE id = {key}")),
             name,
             is_global,
             is_elsewhere: false,
@@ -213,6 +272,7 @@ impl Calls for Fixed {
 /// When a client cannot connect.
 pub(super) fn run(
     ring: &Ring,
+    path: CommitPath,
     pace: Pace,
     seed: u64,
     calls: &dyn Fn(ClientPlacement) -> Result<Box<dyn Calls>, DatabaseError>,
@@ -229,7 +289,7 @@ pub(super) fn run(
         };
         let takes = ring.links.to_server[group][usize::from(server)];
         clients.push((
-            ring.connect(server)?,
+            Connections::new(ring, path, place)?,
             calls(place)?,
             Duration::from_nanos(takes),
             Rng::with_seed(seed ^ (0x9e37_79b9 + u64::from(client))),
@@ -258,10 +318,27 @@ pub(super) fn run(
 }
 
 fn one(
-    mut connection: Client,
+    mut connections: Connections,
     mut calls: Box<dyn Calls>,
     takes: Duration,
     mut rng: Rng,
+    pace: Pace,
+) -> Found {
+    let mut found = all_calls(&mut connections, &mut *calls, takes, &mut rng, pace);
+    if let Err(failure) = connections.await_decisions() {
+        *found
+            .failed
+            .entry(format!("a decision: {}", failure.describe()))
+            .or_default() += 1;
+    }
+    found
+}
+
+fn all_calls(
+    connections: &mut Connections,
+    calls: &mut dyn Calls,
+    takes: Duration,
+    rng: &mut Rng,
     pace: Pace,
 ) -> Found {
     let begun = Instant::now();
@@ -286,17 +363,18 @@ fn one(
         let sent = Instant::now();
         // The way to the server and back: its latency is here, since a call is one message and its answer.
         thread::sleep(takes);
+        let mut repeated = 0;
         let done = loop {
-            match connection.batch_execute(&call.text) {
+            match connections.run(&call) {
                 Ok(()) => break Ok(()),
-                Err(error) => match error.code().map(|code| code.code().to_owned()) {
-                    Some(code) if code == "40001" || code == "40P01" => found.retries += 1,
-                    code => {
-                        let code = code.unwrap_or_else(|| "connection".to_owned());
-                        let text = anabranch_dbms::postgres::explain(&error);
-                        break Err(format!("{code} {}: {text}", call.name));
-                    }
-                },
+                Err(failure) if failure.may_be_repeated() => {
+                    found.retries += 1;
+                    // Of many that want one row, fewer begin again at the same moment.
+                    let most = 1 << repeated.min(REPEAT_MAX_LOG2);
+                    thread::sleep(Duration::from_millis(rng.u64(0..most)));
+                    repeated += 1;
+                }
+                Err(failure) => break Err((failure.ends_all(), failure.describe())),
             }
         };
         thread::sleep(takes);
@@ -312,16 +390,22 @@ fn one(
                         (false, true) => &mut found.forwarded,
                         (false, false) => &mut found.local,
                     };
-                    for histogram in [of, &mut found.all] {
+                    let network = 2 * takes.as_micros() as u64;
+                    for (histogram, micros) in [
+                        (of, micros),
+                        (&mut found.all, micros),
+                        (&mut found.network, network),
+                    ] {
                         histogram
                             .record(micros)
                             .expect("a growing histogram takes all");
                     }
                 }
             }
-            Err(text) => {
+            Err((ends, text)) => {
+                let text = format!("{}: {text}", call.name);
                 *found.failed.entry(text).or_default() += 1;
-                if connection.is_closed() {
+                if ends {
                     return found;
                 }
             }

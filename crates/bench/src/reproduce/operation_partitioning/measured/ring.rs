@@ -25,6 +25,8 @@ pub(super) struct Application<'a> {
     pub(super) files: &'a [(&'static str, &'static str)],
     /// Loads its schema, rows and procedures.
     pub(super) fill: &'a dyn Fn(&mut Client) -> Result<(), DatabaseError>,
+    /// Whether commits wait for the disk.
+    pub(super) synchronous_commit: bool,
 }
 
 /// A running ring, or one server without it. It ends when it is dropped.
@@ -62,24 +64,28 @@ fn free_address() -> Result<SocketAddr, DatabaseError> {
 }
 
 impl Ring {
-    /// One server, without the belt.
-    pub(super) fn centralised(
+    /// So many servers without the belt.
+    pub(super) fn without_belt(
         application: &Application<'_>,
+        servers: u16,
         clients: u32,
     ) -> Result<Ring, DatabaseError> {
-        let mut ring = Ring::databases(application, 1, clients)?;
-        ring.addresses = vec![SocketAddr::from(([127, 0, 0, 1], ring.server.port()))];
+        let prepared_max = clients * u32::from(servers);
+        let mut ring = Ring::databases(application, servers, clients, prepared_max)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], ring.server.port()));
+        ring.addresses = vec![address; usize::from(servers)];
         Ok(ring)
     }
 
-    /// A ring of so many servers, whose middlewares `program` runs.
+    /// A ring of so many servers, whose middlewares `program` runs; `writes` as in the file of the servers.
     pub(super) fn start(
         program: &Path,
         application: &Application<'_>,
         servers: u16,
         clients: u32,
+        writes: &str,
     ) -> Result<Ring, DatabaseError> {
-        let mut ring = Ring::databases(application, servers, clients)?;
+        let mut ring = Ring::databases(application, servers, clients, 0)?;
         let own = || -> Result<Vec<SocketAddr>, DatabaseError> {
             (0..servers).map(|_| free_address()).collect()
         };
@@ -94,7 +100,8 @@ impl Ring {
         let mut lists = Vec::new();
         for at in 0..usize::from(servers) {
             // As in the paper, where no operation waits for what its client has written elsewhere.
-            let mut text = format!("slots = {SLOTS}\nread_own_writes = false\n");
+            let mut text =
+                format!("slots = {SLOTS}\nwrites = \"{writes}\"\nread_own_writes = false\n");
             for to in 0..usize::from(servers) {
                 let (mut listen, mut belt) = (listens[to], rings[to]);
                 if to != at {
@@ -159,10 +166,13 @@ impl Ring {
         application: &Application<'_>,
         servers: u16,
         clients: u32,
+        prepared_max: u32,
     ) -> Result<Ring, DatabaseError> {
         let server = Server::start(Settings {
             has_port: true,
             connections_max: clients * (1 + u32::from(servers)) + 20 * u32::from(servers) + 20,
+            prepared_max,
+            synchronous_commit: application.synchronous_commit,
             ..Settings::default()
         })?;
         let databases: Vec<String> = (0..servers).map(|place| format!("site{place}")).collect();
