@@ -252,6 +252,26 @@ fn assigned_by(catalog: &Catalog, trigger: &Trigger, event: Event) -> Bind<Assig
     Ok(all)
 }
 
+/// Calls `describe` with a binder for the condition of a trigger.
+pub(super) fn bind_condition<T>(
+    catalog: &Catalog,
+    trigger: &Trigger,
+    describe: impl FnOnce(&mut Binder<'_>) -> T,
+) -> T {
+    let body = Body {
+        catalog,
+        trigger,
+        event: Event::Update,
+        span: trigger.span,
+        discarded: Vec::new(),
+        statements: 0,
+    };
+    let records = body.records(Event::Update);
+    let mut binder = body.binder(&records, "trigger WHEN conditions", false);
+    binder.stored = true;
+    describe(&mut binder)
+}
+
 /// The body of a trigger function, while it is followed.
 struct Body<'c> {
     catalog: &'c Catalog,

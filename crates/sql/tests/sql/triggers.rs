@@ -352,3 +352,29 @@ fn files_declare_them() {
     );
     assert_eq!(compiled(&text).declarations(), text);
 }
+
+/// What psql asks for `\d t`.
+#[test]
+fn psql_describes_them() {
+    let schema = format!(
+        "{SCHEMA} CREATE TRIGGER x BEFORE INSERT OR UPDATE OF n, note ON t FOR EACH ROW \
+         WHEN (NEW.n > 1 AND NEW.note <> 'a') EXECUTE FUNCTION fine();"
+    );
+    let mut database = Database::with(&schema, &[]);
+    database.check(
+        "SELECT t.tgname, pg_catalog.pg_get_triggerdef(t.oid, true), t.tgenabled, t.tgisinternal,
+           CASE WHEN t.tgparentid != 0 THEN
+             (SELECT u.tgrelid::pg_catalog.regclass
+              FROM pg_catalog.pg_trigger AS u,
+                   pg_catalog.pg_partition_ancestors(t.tgrelid) WITH ORDINALITY AS a(relid, depth)
+              WHERE u.tgname = t.tgname AND u.tgrelid = a.relid
+                    AND u.tgparentid = 0
+              ORDER BY a.depth LIMIT 1)
+           END AS parent
+         FROM pg_catalog.pg_trigger t
+         WHERE t.tgrelid = 't'::regclass AND (NOT t.tgisinternal OR (t.tgisinternal AND t.tgenabled = 'D'))
+         ORDER BY 1",
+        "x|CREATE TRIGGER x BEFORE INSERT OR UPDATE OF n, note ON t FOR EACH ROW \
+         WHEN (new.n > 1 AND new.note <> 'a'::text) EXECUTE FUNCTION fine()|O|f|-",
+    );
+}

@@ -231,6 +231,21 @@ ALTER TRIGGER
 INSERT INTO items (id, name) VALUES (33, 'mmm') RETURNING name, code;
 mmm|zc
 
+SELECT tgname, tgrelid::regclass::text, tgfoid::regproc::text, tgtype, tgattr, tgqual IS NULL, tgenabled, tgnargs, tgisinternal FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1;
+c_price|items|price|23|3|t|O|0|f; touch|items|touch|19||t|O|0|f; zc|items|code|7||f|O|0|f
+
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname;
+CREATE TRIGGER c_price BEFORE INSERT OR UPDATE OF price ON public.items FOR EACH ROW EXECUTE FUNCTION price(); CREATE TRIGGER touch BEFORE UPDATE ON public.items FOR EACH ROW EXECUTE FUNCTION touch(); CREATE TRIGGER zc BEFORE INSERT ON public.items FOR EACH ROW WHEN ((new.id > 31)) EXECUTE FUNCTION code()
+
+SELECT pg_get_triggerdef(oid, true) FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname;
+CREATE TRIGGER c_price BEFORE INSERT OR UPDATE OF price ON items FOR EACH ROW EXECUTE FUNCTION price(); CREATE TRIGGER touch BEFORE UPDATE ON items FOR EACH ROW EXECUTE FUNCTION touch(); CREATE TRIGGER zc BEFORE INSERT ON items FOR EACH ROW WHEN (new.id > 31) EXECUTE FUNCTION code()
+
+SELECT relname, relhastriggers FROM pg_class WHERE relname IN ('items', 'cheap') ORDER BY 1;
+cheap|f; items|t
+
+SELECT proname, prorettype::regtype::text, pg_get_function_result(oid), pronargs, prosrc FROM pg_proc WHERE proname = 'touch';
+touch|trigger|trigger|0| BEGIN NEW.at = now(); RETURN NEW; END 
+
 ALTER TABLE items ALTER id TYPE bigint;
 0A000 cannot alter type of a column used by a view or rule (rule _RETURN on view cheap depends on column "id")
 
@@ -371,6 +386,9 @@ UPDATE w SET a = 8 RETURNING *;
 ALTER TRIGGER whole ON w RENAME TO "Whole";
 ALTER TRIGGER
 
+SELECT pg_get_triggerdef(oid), pg_get_triggerdef(oid, true) FROM pg_trigger WHERE tgrelid = 'w'::regclass ORDER BY tgname;
+CREATE TRIGGER "Whole" BEFORE UPDATE ON public.w FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION casts()|CREATE TRIGGER "Whole" BEFORE UPDATE ON w FOR EACH ROW WHEN (old.* IS DISTINCT FROM new.*) EXECUTE FUNCTION casts()
+
 DROP TRIGGER "Whole" ON w;
 DROP TRIGGER
 
@@ -382,6 +400,9 @@ CREATE TRIGGER
 
 UPDATE w SET v = 'a' RETURNING v;
 ma
+
+SELECT pg_get_triggerdef(oid), pg_get_triggerdef(oid, true) FROM pg_trigger WHERE tgrelid = 'w'::regclass ORDER BY tgname;
+CREATE TRIGGER parts BEFORE UPDATE OF v ON public.w FOR EACH ROW WHEN (((new.a > 1) AND ((NOT (new.b IS DISTINCT FROM old.b)) OR (NOT old.f)))) EXECUTE FUNCTION mark()|CREATE TRIGGER parts BEFORE UPDATE OF v ON w FOR EACH ROW WHEN (new.a > 1 AND (NOT new.b IS DISTINCT FROM old.b OR NOT old.f)) EXECUTE FUNCTION mark()
 
 ALTER TABLE w ALTER f TYPE text;
 0A000 cannot alter type of a column used in a trigger definition (trigger parts on table w depends on column "f")
