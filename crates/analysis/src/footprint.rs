@@ -574,17 +574,23 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
     found
 }
 
-/// Adds the generated columns that change with what an action of a foreign key assigns.
+/// Adds what changes with what an action of a foreign key assigns: generated columns, and those that triggers assign.
 fn compute(catalog: &Catalog, cascade: &mut Action) {
     let access = &mut cascade.access;
     let assigned: Vec<ColumnIndex> = access.writes.iter().map(|write| write.column).collect();
-    let computed = catalog.generated_from(access.table, &assigned).into_iter();
-    access.writes.extend(computed.map(|column| ColumnWrite {
-        column,
-        class: WriteClass::FromData,
-        null_by: Vec::new(),
-        amount_null_by: None,
-    }));
+    let computed = catalog.changed_with(access.table, &assigned);
+    // What a trigger assigns wins.
+    access
+        .writes
+        .retain(|write| !computed.contains(&write.column));
+    access
+        .writes
+        .extend(computed.into_iter().map(|column| ColumnWrite {
+            column,
+            class: WriteClass::FromData,
+            null_by: Vec::new(),
+            amount_null_by: None,
+        }));
 }
 
 /// The action of a foreign key of `child` on a write to its parent.

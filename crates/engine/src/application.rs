@@ -414,7 +414,7 @@ pub(crate) fn tables_losing_rows<'t>(
                             ReferentialAction::NoAction | ReferentialAction::Restrict
                         )
                     });
-                    let computed = application.catalog().generated_from(table.id, &key.columns);
+                    let computed = application.catalog().changed_with(table.id, &key.columns);
                     acts && computed.iter().any(|column| keys.contains(column))
                 };
                 loses[key.parent.index()]

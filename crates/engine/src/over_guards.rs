@@ -300,7 +300,7 @@ impl Writes<'_> {
                 let computed = || {
                     self.application
                         .catalog()
-                        .generated_from(table.id, &key.columns)
+                        .changed_with(table.id, &key.columns)
                 };
                 lost.contains(&key.parent)
                     && acts

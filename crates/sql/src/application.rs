@@ -238,7 +238,7 @@ impl Application {
         let unfit = constraints.computed.iter().filter(|of| !fits(of));
         violated
             .map(|check| check.name.as_str())
-            .chain(unfit.map(|of| of.name.as_str()))
+            .chain(unfit.filter_map(|of| of.name.as_deref()))
             .collect()
     }
 

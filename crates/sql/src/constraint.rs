@@ -8,8 +8,10 @@ use anabranch_types::{
 };
 
 use crate::{
-    bind::computed::Computed,
-    bind::{Binder, NoVariables, convert::Context, scope::Scope},
+    bind::{
+        Binder, NoVariables, computed::Computed, convert::Context, modify::changed_columns,
+        scope::Scope, trigger::RowTriggers,
+    },
     catalog::{Catalog, ColumnDefault, Deferrability, ReferentialAction},
     diagnostic::Diagnostic,
     expression::{Expression, integer::Shapes},
@@ -30,6 +32,7 @@ pub(crate) struct TableConstraints {
     pub(crate) checks: Vec<Check>,
     /// The generated columns.
     pub(crate) computed: Vec<Computed>,
+    pub(crate) triggers: RowTriggers,
     pub(crate) parents: Vec<ParentReference>,
     pub(crate) children: Vec<ChildReference>,
 }
@@ -95,9 +98,9 @@ pub(crate) struct ChildReference {
     pub(crate) on_update: ReferentialAction,
     /// The child's index with a prefix that finds its rows; without one, all rows are read.
     pub(crate) path: Option<ChildPath>,
-    /// The child's generated columns that are computed from its columns.
+    /// The child's generated columns that are computed from its columns, and what its triggers assign.
     pub(crate) computed: Vec<Computed>,
-    /// Sets the child's columns, and then those computed from them: the arguments are their new values.
+    /// Sets the child's columns, and then the others that are computed: the arguments are their new values.
     pub(crate) set: ProgramId,
     /// The values for SET DEFAULT.
     pub(crate) defaults: Vec<Expression>,
@@ -112,10 +115,18 @@ pub(crate) struct ChildPath {
 }
 
 impl TableConstraints {
-    /// The generated columns that change with one of these columns.
-    pub(crate) fn computed_from(&self, columns: &[ColumnIndex]) -> impl Iterator<Item = Computed> {
-        let changing = self.computed.iter().filter(|of| of.reads_any(columns));
-        changing.cloned()
+    /// What an INSERT computes: generated columns, and what triggers assign.
+    pub(crate) fn on_insert(&self) -> Vec<Computed> {
+        Computed::on_insert(&self.computed, &self.triggers)
+    }
+
+    /// What an UPDATE computes that assigns these columns, and sets generated ones to DEFAULT.
+    pub(crate) fn on_update(
+        &self,
+        assigned: &[ColumnIndex],
+        defaulted: &[ColumnIndex],
+    ) -> Vec<Computed> {
+        Computed::on_update(&self.computed, &self.triggers, assigned, defaulted)
     }
 }
 
@@ -142,6 +153,10 @@ impl Constraints {
             }
             match Computed::of(catalog, table.id) {
                 Ok(computed) => compiled.computed = computed,
+                Err(found) => problems.extend(found),
+            }
+            match RowTriggers::of(catalog, table.id) {
+                Ok(triggers) => compiled.triggers = triggers,
                 Err(found) => problems.extend(found),
             }
             constraints.tables.push(compiled);
@@ -173,9 +188,8 @@ impl Constraints {
                     .collect::<Result<Vec<_>, _>>()
                     .map_err(|problem| vec![problem])?;
                 let own = &constraints.tables[table.id.index()];
-                let computed: Vec<Computed> = own.computed_from(&key.columns).collect();
-                let mut set: Vec<ColumnIndex> = key.columns.clone();
-                set.extend(computed.iter().map(|of| of.column));
+                let computed = own.on_update(&key.columns, &[]);
+                let set = changed_columns(key.columns.iter(), &computed);
                 let set = programs
                     .add(Program::assigning(child.clone(), &set, &own.checks))
                     .map_err(|problem| vec![problem])?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use anabranch_types::TableSchema;
+use anabranch_types::{ColumnIndex, TableSchema};
 
 use crate::{
     expression::{Expression, SequenceFunction, SequenceTarget, text::format_text},
@@ -109,7 +109,12 @@ pub(crate) fn statement(out: &mut String, statement: &Statement, variables: &[St
         StatementKind::Update(update) => {
             names.sources.push(sources(&update.steps, update.stride));
             steps(out, &update.steps, 1, &mut names);
-            for (column, expression) in &update.assignments {
+            let is_left = |column: &ColumnIndex| {
+                let mut computed = update.computed.iter();
+                !computed.any(|of| of.column == *column)
+            };
+            let left = update.assignments.iter();
+            for (column, expression) in left.filter(|(column, _)| is_left(column)) {
                 let name = &update.schema.columns[column.index()].name;
                 line(
                     out,

@@ -12,3 +12,4 @@ mod sequences;
 mod service;
 mod support;
 mod transactions;
+mod triggers;

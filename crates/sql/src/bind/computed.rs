@@ -4,6 +4,9 @@
 //! key's action compute those that read what they assign, after the new values of the other columns are known; so an
 //! assigned expression is evaluated once. The analyser, and the row programs of deferred UPDATEs, see the same as an
 //! assignment, in which the assigned expressions stand in place of their columns ([`Computed::assigned`]).
+//!
+//! What triggers assign ([`super::trigger`]) is computed beside them, from the row as the statement has made it, and wins
+//! over what the statement assigns to the same column. Generated columns are computed from what the triggers leave.
 
 use anabranch_types::{ColumnIndex, DataType, IndexId, TableId};
 use sqlparser::ast::Expr;
@@ -14,6 +17,8 @@ use crate::{
         convert::{Context, exists},
         from::split,
         scope::Scope,
+        substitution::{replaced, replaced_all},
+        trigger::{Assigned, RowTriggers},
     },
     catalog::{Catalog, ColumnDefault, IndexPart, plain_type},
     diagnostic::Diagnostic,
@@ -21,15 +26,16 @@ use crate::{
     source::Span,
 };
 
-/// A generated column.
+/// A generated column, or one that triggers assign.
 #[derive(Clone, Debug)]
 pub(crate) struct Computed {
     pub(crate) column: ColumnIndex,
-    /// The name of the invariant that it fits its row.
-    pub(crate) name: String,
-    /// Its value, over the row (source 1). It reads no generated column.
+    /// The name of the invariant that a generated column fits its row; `None` for what triggers assign.
+    pub(crate) name: Option<String>,
+    /// Its value, over the row (source 1) and, under triggers on UPDATE, the old row (source 2). It reads no generated
+    /// column of the row.
     pub(crate) expression: Expression,
-    /// The columns that the expression reads.
+    /// The columns of the row that the expression reads.
     pub(crate) reads: Vec<ColumnIndex>,
 }
 
@@ -124,10 +130,72 @@ impl Computed {
     ) -> Computed {
         Computed {
             column,
-            name: catalog.generated_name(table, column),
+            name: Some(catalog.generated_name(table, column)),
             reads: read_by(&expression),
             expression,
         }
+    }
+
+    /// What an INSERT computes.
+    pub(crate) fn on_insert(computed: &[Computed], triggers: &RowTriggers) -> Vec<Computed> {
+        Computed::beside(triggers.on_insert(), computed.iter())
+    }
+
+    /// What an UPDATE computes that assigns these columns, and sets generated ones to DEFAULT.
+    pub(crate) fn on_update(
+        computed: &[Computed],
+        triggers: &RowTriggers,
+        assigned: &[ColumnIndex],
+        defaulted: &[ColumnIndex],
+    ) -> Vec<Computed> {
+        let changing = |columns: &[ColumnIndex]| -> Vec<&Computed> {
+            let changes = |of: &&Computed| of.reads_any(columns) || defaulted.contains(&of.column);
+            computed.iter().filter(changes).collect()
+        };
+        let mut changed = assigned.to_vec();
+        changed.extend(changing(assigned).into_iter().map(|of| of.column));
+        let by_triggers = triggers.on_update(&changed);
+        let mut all = assigned.to_vec();
+        all.extend(by_triggers.iter().map(|(column, _)| *column));
+        Computed::beside(&by_triggers, changing(&all).into_iter())
+    }
+
+    /// What triggers assign, and generated columns of the row that they leave.
+    fn beside<'c>(
+        by_triggers: &Assigned,
+        generated: impl Iterator<Item = &'c Computed>,
+    ) -> Vec<Computed> {
+        let mut all: Vec<Computed> = by_triggers
+            .iter()
+            .map(|(column, expression)| Computed {
+                column: *column,
+                name: None,
+                reads: read_by(expression),
+                expression: expression.clone(),
+            })
+            .collect();
+        let left = |column: ColumnIndex| {
+            let found = by_triggers.iter().find(|(of, _)| *of == column)?;
+            Some(found.1.clone())
+        };
+        all.extend(generated.map(|of| {
+            let expression = match by_triggers.is_empty() {
+                true => of.expression.clone(),
+                false => replaced(of.expression.clone(), &left),
+            };
+            Computed {
+                column: of.column,
+                name: of.name.clone(),
+                reads: read_by(&expression),
+                expression,
+            }
+        }));
+        all
+    }
+
+    /// Whether triggers assign it.
+    pub(crate) fn is_by_trigger(&self) -> bool {
+        self.name.is_none()
     }
 
     /// Whether an assignment to one of these columns changes it.
@@ -135,22 +203,28 @@ impl Computed {
         self.reads.iter().any(|of| columns.contains(of))
     }
 
-    /// Its new value in an UPDATE with these assignments, over the old row.
+    /// Its new value in an UPDATE with these assignments, over the old row and the tables beside it.
     pub(crate) fn assigned(&self, assignments: &[(ColumnIndex, Expression)]) -> Expression {
-        let new = |column: ColumnIndex| {
+        replaced_all(self.expression.clone(), &|source, column| {
+            if source == 2 {
+                return Some(Expression::Column {
+                    depth: 0,
+                    source: 1,
+                    column: column.index(),
+                });
+            }
             let mut assigned = assignments.iter();
             let found = assigned.find(|(of, _)| *of == column)?;
             Some(found.1.clone())
-        };
-        replaced(self.expression.clone(), &new)
+        })
     }
 }
 
-/// The columns that an expression over a row reads.
+/// The columns of a row (source 1) that an expression reads.
 fn read_by(expression: &Expression) -> Vec<ColumnIndex> {
     let mut reads = Vec::new();
-    expression.each_column(&mut |_, place| {
-        if !reads.contains(&column_index(place)) {
+    expression.each_column(&mut |source, place| {
+        if source == 1 && !reads.contains(&column_index(place)) {
             reads.push(column_index(place));
         }
     });
@@ -310,27 +384,6 @@ impl IndexedPart {
     }
 }
 
-/// An expression over a row (source 1), with other expressions in place of columns.
-pub(crate) fn replaced(
-    expression: Expression,
-    new: &impl Fn(ColumnIndex) -> Option<Expression>,
-) -> Expression {
-    match expression {
-        Expression::Column {
-            depth: 0,
-            source: 1,
-            column,
-        } => new(column_index(column)).unwrap_or(expression),
-        mut other => {
-            other.each_child_mut(|child| {
-                let taken = std::mem::replace(child, Expression::NULL);
-                *child = replaced(taken, new);
-            });
-            other.folded()
-        }
-    }
-}
-
 impl Catalog {
     /// The generated columns of a table, each with the columns that it is computed from.
     pub fn generated_columns(&self, table: TableId) -> Vec<(ColumnIndex, Vec<ColumnIndex>)> {
@@ -357,12 +410,13 @@ impl Catalog {
         format!("{}_{}_generated", schema.name, described.name)
     }
 
-    /// The generated columns of a table that change with these columns.
-    pub fn generated_from(&self, table: TableId, columns: &[ColumnIndex]) -> Vec<ColumnIndex> {
-        let changes = |reads: &[ColumnIndex]| reads.iter().any(|of| columns.contains(of));
-        let all = self.generated_columns(table).into_iter();
-        all.filter(|(_, reads)| changes(reads))
-            .map(|(column, _)| column)
-            .collect()
+    /// The columns of a table that an UPDATE of these columns computes: generated columns, and those that triggers assign,
+    /// which may be among these columns.
+    pub fn changed_with(&self, table: TableId, columns: &[ColumnIndex]) -> Vec<ColumnIndex> {
+        // What does not bind is reported when the application is compiled.
+        let computed = Computed::of(self, table).unwrap_or_default();
+        let triggers = RowTriggers::of(self, table).unwrap_or_default();
+        let changed = Computed::on_update(&computed, &triggers, columns, &[]);
+        changed.into_iter().map(|of| of.column).collect()
     }
 }

@@ -460,6 +460,13 @@ impl Binder<'_> {
         negated: bool,
         syntax: &Expr,
     ) -> Bind<Bound> {
+        if let Some(differ) = self.variables.distinct_records(left, right) {
+            let differ = self.condition(&differ)?;
+            return Ok(Bound::boolean(match negated {
+                true => Expression::Not(Box::new(differ)).folded(),
+                false => differ,
+            }));
+        }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         let (left, right) = self.comparable(left, "=", right, syntax)?;
         let (left, right) = (Box::new(left), Box::new(right));

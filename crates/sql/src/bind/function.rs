@@ -407,6 +407,10 @@ impl Binder<'_> {
         if is_builtin(name) && !is_supported(name) {
             return Err(self.unsupported(&format!("function {name}"), syntax));
         }
+        if self.catalog.trigger_function(name).is_some() && types.is_empty() {
+            let message = "trigger functions can only be called as triggers";
+            return Err(self.error("0A000", message, syntax));
+        }
         let message = format!("function {name}({}) does not exist", types.join(", "));
         Err(self.error("42883", message, syntax).help(NO_FUNCTION))
     }

@@ -12,10 +12,11 @@ use super::{
     from::split,
     modify::{Shared, changed_columns},
     scope::Scope,
+    substitution::{cannot_fail, replaced},
     term::RawTerm,
 };
 use crate::{
-    bind::computed::{Computed, IndexedPart, replaced},
+    bind::computed::{Computed, IndexedPart},
     catalog::ColumnDefault,
     constraint::{default_of, schema_of},
     expression::Expression,
@@ -82,9 +83,10 @@ impl Binder<'_> {
         self.overrides_identity = overrides;
         let query = query?;
         let (query, terms) = self.whole_rows(query, table, &columns)?;
-        self.accesses[0].draws_key = draws_key(&schema, &query);
-        let computed = &context.constraints.of(table).computed;
-        let (query, terms) = with_computed(query, terms, computed);
+        let computed = context.constraints.of(table).on_insert();
+        let is_key = |of: &Computed| schema.primary_key.contains(&of.column);
+        self.accesses[0].draws_key = draws_key(&schema, &query) && !computed.iter().any(is_key);
+        let (query, terms) = with_computed(query, terms, &computed);
         self.accesses[0].writes = terms
             .into_iter()
             .enumerate()
@@ -480,7 +482,7 @@ impl Binder<'_> {
                 self.place,
             ));
         }
-        let assigned = changed_columns(&assignments, &computed);
+        let assigned = changed_columns(assignments.iter().map(|(column, _)| column), &computed);
         if assigned
             .iter()
             .any(|column| schema.primary_key.contains(column))
@@ -593,15 +595,16 @@ fn computed_from(
     }
 }
 
-/// Whole rows with their generated columns, and where each column comes from.
+/// Whole rows with their generated columns and what triggers assign, and where each column comes from.
 fn with_computed(
     query: Query,
-    mut terms: Vec<RawTerm>,
+    given: Vec<RawTerm>,
     computed: &[Computed],
 ) -> (Query, Vec<RawTerm>) {
     if computed.is_empty() {
-        return (query, terms);
+        return (query, given);
     }
+    let mut terms = given.clone();
     let columns = query.columns.clone();
     let mut row: Vec<Expression> = (0..columns.len())
         .map(|column| Expression::Column {
@@ -612,16 +615,21 @@ fn with_computed(
         .collect();
     for of in computed {
         row[of.column.index()] = of.expression.clone();
-        terms[of.column.index()] = RawTerm::of_row(&of.expression, &terms);
+        terms[of.column.index()] = RawTerm::of_row(&of.expression, &given);
     }
     let finish = Finish {
         visible: columns.len(),
         ..Finish::default()
     };
-    // What draws a number is evaluated once, and the generated columns are computed of its result.
+    // What draws a number is evaluated once, and the generated columns are computed of its result. What triggers overwrite
+    // is evaluated, too: it may draw a number, or fail.
     let is_drawn = |select: &Select| {
+        let given = |column: &ColumnIndex| &select.projection[column.index()];
         let mut reads = computed.iter().flat_map(|of| &of.reads);
-        reads.any(|column| select.projection[column.index()].is_volatile())
+        let mut overwritten = computed.iter().filter(|of| of.is_by_trigger());
+        reads.any(|column| given(column).is_volatile())
+            || overwritten
+                .any(|of| given(&of.column).is_volatile() || !cannot_fail(given(&of.column)))
     };
     let query = match &query.body {
         Body::Select(select) if is_drawn(select) => {

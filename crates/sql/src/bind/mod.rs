@@ -29,8 +29,10 @@ mod regexp;
 pub(crate) mod scope;
 mod sequence;
 pub(crate) mod statistics;
+mod substitution;
 pub(crate) mod system;
 pub(crate) mod term;
+pub(crate) mod trigger;
 mod using;
 pub(crate) mod values;
 pub(crate) mod window;
@@ -117,6 +119,10 @@ pub(crate) trait Variables {
     }
     /// The variable that holds a value of the connection, if a client's statement is bound.
     fn session_value(&self, _: SessionValue) -> Option<usize> {
+        None
+    }
+    /// `left IS DISTINCT FROM right` column by column, if both are rows of a trigger as a whole.
+    fn distinct_records(&self, _left: &ast::Expr, _right: &ast::Expr) -> Option<ast::Expr> {
         None
     }
     /// What to do instead of a call of a procedure where none can be.

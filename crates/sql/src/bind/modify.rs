@@ -12,6 +12,7 @@ use super::{
     from::{FromList, SourceKind, bit, mask, split},
     operator::peeled,
     scope::{Scope, ScopeColumn, ScopeSource},
+    substitution::cannot_fail,
     term::{Nullness, RawTerm},
 };
 use crate::{
@@ -132,14 +133,23 @@ impl Binder<'_> {
         self.scope().clause = "UPDATE";
         let own = context.constraints.of(table);
         let (assignments, computed) = self.assignments(table, &update.assignments, own)?;
-        let assigned = changed_columns(&assignments, &computed);
-        // Generated columns as if they were assigned, for what looks at the statement before it runs.
-        let mut all = assignments.clone();
-        all.extend(
-            computed
-                .iter()
-                .map(|of| (of.column, of.assigned(&assignments))),
-        );
+        let assigned = changed_columns(assignments.iter().map(|(column, _)| column), &computed);
+        // What is computed as if it were assigned, for what looks at the statement before it runs.
+        let (overwritten, mut all): (Assignments, Assignments) = assignments
+            .iter()
+            .cloned()
+            .partition(|(column, _)| is_overwritten(*column, &computed));
+        for of in &computed {
+            let value = of.assigned(&assignments);
+            if of.is_by_trigger() {
+                value.each_column(&mut |source, column| {
+                    if source == 1 {
+                        self.accesses[0].reads(column_index(column));
+                    }
+                });
+            }
+            all.push((of.column, value));
+        }
         let writes = all
             .iter()
             .map(|(column, e)| (*column, self.write_class(table, *column, e)))
@@ -161,7 +171,11 @@ impl Binder<'_> {
         let moves = assigned
             .iter()
             .any(|column| schema.primary_key.contains(column));
-        let deferred = self.deferred(table, &list, &all, returning.as_deref(), context)?;
+        // The owner of a row would not notice that a value fails which is not left.
+        let deferred = match overwritten.iter().all(|(_, value)| cannot_fail(value)) {
+            true => self.deferred(table, &list, &all, returning.as_deref(), context)?,
+            false => None,
+        };
         let mut assigning = Program::assigning(schema.clone(), &assigned, checks);
         assigning.stands_in = deferred.is_some();
         let program = context.programs.add(assigning)?;
@@ -311,8 +325,8 @@ impl Binder<'_> {
         )
     }
 
-    /// SET's columns and their new values, in the columns' types; and the generated columns that change with them, or
-    /// that are set to DEFAULT.
+    /// SET's columns and their new values, in the columns' types; and what is computed with them: generated columns that
+    /// change or that are set to DEFAULT, and what triggers assign.
     pub(crate) fn assignments(
         &mut self,
         table: TableId,
@@ -365,9 +379,8 @@ impl Binder<'_> {
             }
         }
         let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
-        let changes = |of: &&Computed| of.reads_any(&assigned) || defaulted.contains(&of.column);
-        let computed = constraints.computed.iter().filter(changes);
-        Ok((assignments, computed.cloned().collect()))
+        let computed = constraints.on_update(&assigned, &defaulted);
+        Ok((assignments, computed))
     }
 
     /// A subquery of several columns as one for each of them, which takes its column of the whole. Each finds the same
@@ -657,15 +670,24 @@ impl Binder<'_> {
     }
 }
 
-/// The columns that an UPDATE changes, in the order of the arguments of its program.
-pub(super) fn changed_columns(
-    assignments: &[(ColumnIndex, Expression)],
+/// The columns that an UPDATE changes, in the order of the arguments of its program: those that it assigns, then those
+/// that are computed beside them.
+pub(crate) fn changed_columns<'c>(
+    assigned: impl Iterator<Item = &'c ColumnIndex>,
     computed: &[Computed],
 ) -> Vec<ColumnIndex> {
-    let assigned = assignments.iter().map(|(column, _)| *column);
-    assigned
-        .chain(computed.iter().map(|of| of.column))
-        .collect()
+    let mut changed: Vec<ColumnIndex> = assigned.copied().collect();
+    for of in computed {
+        if !changed.contains(&of.column) {
+            changed.push(of.column);
+        }
+    }
+    changed
+}
+
+/// Whether a value that an UPDATE assigns is not left, since a trigger assigns another one.
+fn is_overwritten(column: ColumnIndex, computed: &[Computed]) -> bool {
+    computed.iter().any(|of| of.column == column)
 }
 
 /// The full primary key, each column equal to a value that does not depend on the row, if the row has no other
@@ -772,44 +794,6 @@ impl Hoist {
             self.arguments.push(expression.clone());
             self.arguments.len() - 1
         }))
-    }
-}
-
-/// Whether an expression has a value for all values of its variables, so that it can be evaluated even where a CASE
-/// around it would not do so.
-fn cannot_fail(expression: &Expression) -> bool {
-    let own = matches!(
-        expression,
-        Expression::Constant(_)
-            | Expression::Variable(_)
-            | Expression::Column { .. }
-            | Expression::Now
-            | Expression::Not(_)
-            | Expression::And(_)
-            | Expression::Or(_)
-            | Expression::IsNull { .. }
-            | Expression::IsBool { .. }
-            | Expression::Compare { .. }
-            | Expression::Distinct { .. }
-            | Expression::Case { .. }
-            | Expression::Switch { .. }
-            | Expression::Coalesce(_)
-            | Expression::InList { .. }
-            | Expression::Quantified { .. }
-    ) || now_in_range(expression);
-    let mut all = own;
-    expression.each_child(|child| all = all && cannot_fail(child));
-    all
-}
-
-/// Whether it is the transaction's time as another type, which every session's time zone has in range.
-fn now_in_range(expression: &Expression) -> bool {
-    match expression {
-        Expression::Cast { operand, to, .. } => {
-            matches!(**operand, Expression::Now)
-                && matches!(to, DataType::Timestamp | DataType::Date)
-        }
-        _ => false,
     }
 }
 

@@ -4,14 +4,15 @@
 //! 2. Types are declared, so that columns may name one that is declared later. Tables are declared, then their keys, other
 //!    constraints, indexes and foreign keys (see [`super::tables`]), so that a foreign key may refer to a table that is
 //!    declared later, or in another file.
-//! 3. Views, assertions and procedures follow; procedures may name the types of any table's columns.
+//! 3. Views, assertions and procedures follow; procedures may name the types of any table's columns. Triggers are last.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use anabranch_types::EnumType;
 
 use super::{
-    Assertion, Catalog, ColumnDefault, Sequence, View, directive,
+    Assertion, Catalog, ColumnDefault, Procedure, Sequence, Trigger, TriggerFunction, View,
+    directive,
     names::implied_sequence,
     tables::{Relations, Tables},
 };
@@ -25,10 +26,11 @@ use crate::{
         },
         enumeration::{EnumDeclaration, LabelAddition, enum_types},
         lexer::{Places, Text, Token, lex},
-        routine::routine,
+        routine::{Routine, routine},
         sequence::{is_nextval, nextval_of},
         split::{StatementTokens, statements},
         statement::{cursor_of, declaration},
+        trigger::{self, TriggerDeclaration},
         type_lookup::looked_up,
     },
     sequence::SequenceOptions,
@@ -82,7 +84,10 @@ pub(crate) fn load_beside(
     files: &[SourceFile],
     translated: &[Option<Translated>],
 ) -> Result<Catalog, Vec<Diagnostic>> {
-    let mut loader = Loader::default();
+    let mut loader = Loader {
+        is_foreign: true,
+        ..Loader::default()
+    };
     let lexed = loader.lex(first, files, translated);
     let declared = loader.declared(&lexed).into_iter();
     let routines = declared.filter(|(_, _, of)| matches!(of, Declaration::Routine));
@@ -116,7 +121,8 @@ struct Loader {
     errors: Vec<Diagnostic>,
     /// Names with unreadable declarations: that they are missing is not reported again.
     broken: BTreeSet<String>,
-    /// Whether the files are a foreign schema for the analyser, of which parts may be missing.
+    /// Whether the files are a foreign schema for the analyser, of which parts may be missing. It finds out by itself what
+    /// triggers do ([`crate::script`]).
     is_foreign: bool,
 }
 
@@ -140,7 +146,11 @@ impl Loader {
         let mut declared = Vec::new();
         for (file, tokens, text_end) in lexed {
             for statement in statements(tokens, *text_end) {
-                match declaration(file, statement) {
+                let parsed = match self.is_foreign && trigger::is_trigger(statement.tokens) {
+                    true => Err(trigger::refused(statement.tokens)),
+                    false => declaration(file, statement),
+                };
+                match parsed {
                     Ok(declaration) => declared.push((*file, statement, declaration)),
                     Err(error) => self.note_broken(statement, error),
                 }
@@ -249,6 +259,7 @@ impl Loader {
         let mut indexes = Vec::new();
         let mut sequences: Vec<Sequence> = Vec::new();
         let mut owners = Vec::new();
+        let mut triggers = Vec::new();
         for (file, statement, declaration) in declared {
             match declaration {
                 Declaration::Table(mut table) => {
@@ -326,6 +337,7 @@ impl Loader {
                     ));
                 }
                 Declaration::Routine => routines.push((file, statement)),
+                Declaration::Trigger(trigger) => triggers.push(trigger),
                 Declaration::Nothing => {}
             }
         }
@@ -361,6 +373,7 @@ impl Loader {
         self.views(views, &mut relations, &mut catalog);
         self.assertions(assertions, &mut catalog);
         self.routines(routines, &mut catalog);
+        self.triggers(triggers, &mut catalog);
         catalog
     }
 
@@ -561,7 +574,8 @@ impl Loader {
     ) {
         for (file, statement) in routines {
             let mut errors = Vec::new();
-            let parsed = routine(cursor_of(file, statement), catalog, &mut errors);
+            let cursor = cursor_of(file, statement);
+            let parsed = routine(cursor, catalog, !self.is_foreign, &mut errors);
             for error in errors {
                 self.push_unless_broken(error);
             }
@@ -578,11 +592,19 @@ impl Loader {
                 &catalog.assertions,
                 &mut self.errors,
             );
+            if routine.is_trigger {
+                self.trigger_function(routine, catalog);
+                continue;
+            }
             let name = &routine.name;
             let same = catalog
                 .procedures
                 .iter()
                 .position(|other| other.name == name.text);
+            if catalog.trigger_function(&name.text).is_some() {
+                self.errors.push(already_exists(name));
+                continue;
+            }
             let procedure = Arc::new(routine.procedure);
             match same {
                 None => catalog.procedures.push(procedure),
@@ -597,8 +619,7 @@ impl Loader {
                             .iter()
                             .map(|parameter| &parameter.data_type));
                     self.errors.push(if same_types {
-                        let message = format!("function \"{}\" already exists", name.text);
-                        Diagnostic::new("42723", message, name.span)
+                        already_exists(name)
                     } else {
                         let construct = format!("a second function named \"{}\"", name.text);
                         Diagnostic::unsupported(construct, name.span)
@@ -609,10 +630,107 @@ impl Loader {
         }
     }
 
+    /// Declares the function of triggers.
+    fn trigger_function(&mut self, routine: Routine, catalog: &mut Catalog) {
+        let name = &routine.name;
+        let Procedure { body, span, .. } = routine.procedure;
+        let function = TriggerFunction {
+            name: name.text.clone(),
+            body,
+            span,
+        };
+        let functions = &mut catalog.trigger_functions;
+        let same = functions.iter().position(|of| of.name == name.text);
+        let is_other = catalog.procedures.iter().any(|of| of.name == name.text);
+        match same {
+            _ if is_other => self.errors.push(already_exists(name)),
+            None => functions.push(function),
+            Some(old) if routine.or_replace => functions[old] = function,
+            Some(_) => self.errors.push(already_exists(name)),
+        }
+    }
+
+    fn triggers(&mut self, declared: Vec<TriggerDeclaration>, catalog: &mut Catalog) {
+        for declared in declared {
+            match trigger(&declared, catalog) {
+                Ok((trigger, None)) => catalog.triggers.push(trigger),
+                Ok((trigger, Some(old))) => catalog.triggers[old] = trigger,
+                Err(error) => self.push_unless_broken(error),
+            }
+        }
+    }
+
     fn push_unless_broken(&mut self, error: Diagnostic) {
         let quoted = error.message.split('"').nth(1).unwrap_or("");
         if error.code != "42P01" || !self.broken.contains(quoted) {
             self.errors.push(error);
         }
     }
+}
+
+/// A trigger with its names looked up, and the place of the one that it replaces.
+fn trigger(
+    declared: &TriggerDeclaration,
+    catalog: &Catalog,
+) -> Result<(Trigger, Option<usize>), Diagnostic> {
+    let TriggerDeclaration { name, table, .. } = declared;
+    let Some(found) = catalog.table_by_name(&table.text) else {
+        let message = format!("relation \"{}\" does not exist", table.text);
+        return Err(Diagnostic::new("42P01", message, table.span));
+    };
+    let function = &declared.function;
+    if catalog.trigger_function(&function.text).is_none() {
+        let (code, message) = match catalog.procedure_by_name(&function.text) {
+            None => (
+                "42883",
+                format!("function {}() does not exist", function.text),
+            ),
+            Some(_) => (
+                "42P17",
+                format!("function {} must return type trigger", function.text),
+            ),
+        };
+        return Err(Diagnostic::new(code, message, function.span));
+    }
+    let id = found.id;
+    let mut there = catalog.triggers.iter();
+    let old = there.position(|of| of.table == id && of.name == name.text);
+    if old.is_some() && !declared.or_replace {
+        let message = format!(
+            "trigger \"{}\" for relation \"{}\" already exists",
+            name.text, table.text
+        );
+        return Err(Diagnostic::new("42710", message, name.span));
+    }
+    let mut columns = Vec::new();
+    for column in &declared.columns {
+        let Some(found) = catalog.column_by_name(id, &column.text) else {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" does not exist",
+                column.text, table.text
+            );
+            return Err(Diagnostic::new("42703", message, column.span));
+        };
+        if columns.contains(&found) {
+            let message = format!("column \"{}\" specified more than once", column.text);
+            return Err(Diagnostic::new("42701", message, column.span));
+        }
+        columns.push(found);
+    }
+    let trigger = Trigger {
+        name: name.text.clone(),
+        table: id,
+        on_insert: declared.on_insert,
+        on_update: declared.on_update,
+        columns,
+        condition: declared.condition.clone(),
+        function: function.text.clone(),
+        span: declared.span,
+    };
+    Ok((trigger, old))
+}
+
+fn already_exists(name: &Name) -> Diagnostic {
+    let message = format!("function \"{}\" already exists", name.text);
+    Diagnostic::new("42723", message, name.span)
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anabranch_types::{ColumnIndex, DataType, SequenceId, TableId, TableSchema};
 
 use super::{
-    Assertion, Catalog, Check, ColumnDefault, Procedure, Sequence, Table, View,
+    Assertion, Catalog, Check, ColumnDefault, Procedure, Sequence, Table, Trigger, TriggerFunction,
+    View,
     names::{implied_sequence, implied_sequences},
 };
 use crate::{
@@ -39,6 +40,19 @@ impl Catalog {
         self.procedures
             .iter()
             .find(|procedure| procedure.name == name)
+    }
+
+    /// The trigger function with this name.
+    pub fn trigger_function(&self, name: &str) -> Option<&TriggerFunction> {
+        self.trigger_functions.iter().find(|of| of.name == name)
+    }
+
+    /// The triggers of a table, in the order in which they fire.
+    pub fn triggers_of(&self, table: TableId) -> Vec<&Trigger> {
+        let own = self.triggers.iter().filter(|of| of.table == table);
+        let mut own: Vec<&Trigger> = own.collect();
+        own.sort_by(|a, b| a.name.cmp(&b.name));
+        own
     }
 
     /// The view with this name.

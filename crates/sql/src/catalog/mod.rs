@@ -51,6 +51,10 @@ pub struct Catalog {
     pub assertions: Vec<Assertion>,
     /// Procedures and functions.
     pub procedures: Vec<Arc<Procedure>>,
+    /// The functions of triggers, which nothing else calls.
+    pub trigger_functions: Vec<TriggerFunction>,
+    /// Triggers.
+    pub triggers: Vec<Trigger>,
     /// Limits on its compilation.
     pub limits: Limits,
     /// Whether the expressions of statements may be opaque, and which were.
@@ -268,6 +272,38 @@ impl Procedure {
         let inputs = inputs.filter(|of| of.mode != ParameterMode::Out);
         inputs.map(|of| of.data_type.clone()).collect()
     }
+}
+
+/// The function of triggers: it assigns columns of the row that is written, and does nothing else.
+#[derive(Clone, Debug)]
+pub struct TriggerFunction {
+    /// Its name.
+    pub name: String,
+    /// Its body: assignments to columns of NEW, IF, and RETURN NEW. Its names are looked up for each trigger.
+    pub body: Block,
+    /// The place of its declaration.
+    pub span: Span,
+}
+
+/// A trigger, which runs its function for each row before an INSERT or an UPDATE writes it.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    /// Its name, its own among the triggers of the table. They fire in the order of their names.
+    pub name: String,
+    /// Its table.
+    pub table: TableId,
+    /// Whether an INSERT fires it.
+    pub on_insert: bool,
+    /// Whether an UPDATE fires it.
+    pub on_update: bool,
+    /// `UPDATE OF`: an UPDATE fires it only if it names one of these columns. Empty: any UPDATE does.
+    pub columns: Vec<ColumnIndex>,
+    /// The condition of WHEN, with its place.
+    pub condition: Option<(ast::Expr, Span)>,
+    /// The name of its function.
+    pub function: String,
+    /// The place of its declaration.
+    pub span: Span,
 }
 
 /// How a procedure was created.

@@ -553,6 +553,7 @@ impl Changer<'_> {
             )));
         }
         self.check_unused_by_views(table, &name.text)?;
+        self.check_unused_by_triggers(table, &name.text)?;
         let own = &mut self.declared.tables[table];
         let column = &mut own.columns[number];
         if column.data_type == declared.data_type && text.is_none() {
@@ -746,6 +747,11 @@ impl Changer<'_> {
                         table.clone_from(&to.text);
                     }
                 }
+                for trigger in &mut self.declared.triggers {
+                    if trigger.table == name.text {
+                        trigger.table.clone_from(&to.text);
+                    }
+                }
                 self.concerned.insert(ObjectName::Table(to.text.clone()));
                 self.follow_in_views(&to.text, &name.text, (&name.text, &to.text));
             }
@@ -858,6 +864,7 @@ impl Changer<'_> {
                 column.clone_from(&to.text);
             }
         }
+        self.rename_in_triggers(&own_name, name, to);
         self.rename_in_defaults(&sequences);
         self.columns.push(RenamedColumn {
             table: own_name.clone(),

@@ -52,6 +52,8 @@ pub(super) enum ObjectName {
     View(String),
     Assertion(String),
     Routine(String),
+    /// By its table and its name.
+    Trigger(String, String),
 }
 
 /// A column that is renamed.
@@ -112,6 +114,16 @@ impl<'c> Changer<'c> {
                 kind,
                 or_replace,
             } => self.create_routine(name, *kind, *or_replace),
+            ChangeKind::CreateTrigger(declaration) => self.create_trigger(declaration),
+            ChangeKind::DropTrigger {
+                name,
+                table,
+                if_exists,
+            } => self.drop_trigger(name, table, *if_exists),
+            ChangeKind::RenameTrigger { name, table, to } => self.rename_trigger(name, table, to),
+            ChangeKind::AcceptedOfTrigger { name, table } => {
+                self.trigger_named(name, table).map(|_| ())
+            }
             ChangeKind::Drop {
                 object,
                 names,

@@ -29,6 +29,21 @@ pub(super) struct Declared {
     pub(super) routines: Vec<DeclaredRoutine>,
     /// Routines whose bodies name what does not exist: they cannot be called until it does.
     pub(super) unresolved: Vec<DeclaredRoutine>,
+    pub(super) triggers: Vec<DeclaredTrigger>,
+}
+
+/// A trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredTrigger {
+    pub(super) name: String,
+    pub(super) table: String,
+    pub(super) on_insert: bool,
+    pub(super) on_update: bool,
+    /// UPDATE OF; empty without it.
+    pub(super) columns: Vec<String>,
+    /// The condition of WHEN, without the parentheses around it.
+    pub(super) condition: Option<String>,
+    pub(super) function: String,
 }
 
 /// An enumeration.
@@ -213,6 +228,29 @@ impl Declared {
             text: text(routine.span),
             keeps: routine.keeps.clone(),
         });
+        let functions = catalog
+            .trigger_functions
+            .iter()
+            .map(|function| DeclaredRoutine {
+                name: function.name.clone(),
+                kind: RoutineKind::Function,
+                arguments: Vec::new(),
+                text: text(function.span),
+                keeps: Vec::new(),
+            });
+        let triggers = catalog.triggers.iter().map(|trigger| {
+            let schema = catalog.schema.table(trigger.table);
+            let condition = trigger.condition.as_ref();
+            DeclaredTrigger {
+                name: trigger.name.clone(),
+                table: schema.name.clone(),
+                on_insert: trigger.on_insert,
+                on_update: trigger.on_update,
+                columns: names(schema, &trigger.columns),
+                condition: condition.map(|(_, span)| one_line(&text(*span))),
+                function: trigger.function.clone(),
+            }
+        });
         let sequences = catalog.sequences.iter().zip(catalog.named_sequences());
         let sequences = sequences.map(|(declared, resolved)| DeclaredSequence {
             from: Some(resolved.id),
@@ -232,8 +270,9 @@ impl Declared {
             sequences: sequences.collect(),
             views: views.collect(),
             assertions: assertions.collect(),
-            routines: routines.collect(),
+            routines: routines.chain(functions).collect(),
             unresolved: Vec::new(),
+            triggers: triggers.collect(),
         }
     }
 

@@ -88,6 +88,7 @@ impl Changer<'_> {
                 let is_owner = |of: &(String, String)| of.0 == name;
                 let sequences = &mut self.declared.sequences;
                 sequences.retain(|of| !of.owner.as_ref().is_some_and(is_owner));
+                self.declared.triggers.retain(|of| of.table != name);
             }
             Relation::View(number) => {
                 self.declared.views.remove(number);
@@ -217,6 +218,11 @@ impl Changer<'_> {
                     };
                     return Err(ChangeError::new("42809", "cannot change routine kind")
                         .detail(format!("\"{}\" is a {is}.", name.text)));
+                }
+                if replaced.is_trigger() != routine.is_trigger() {
+                    let message = "cannot change return type of existing function";
+                    let hint = format!("Use DROP FUNCTION {}() first.", name.text);
+                    return Err(ChangeError::new("42P13", message).hint(hint));
                 }
                 let keeps = std::mem::take(&mut replaced.keeps);
                 *replaced = DeclaredRoutine { keeps, ..routine };

@@ -57,7 +57,10 @@ impl ChangeError {
             _ if problem.message.starts_with("operator does not exist") => error.hint(
                 "No operator matches the given name and argument types. You might need to add explicit type casts.",
             ),
-            Some(help) if problem.message.contains("but default expression is of type") => {
+            Some(help)
+                if problem.message.contains("but default expression is of type")
+                    || problem.message.starts_with("trigger functions cannot") =>
+            {
                 error.hint(help.clone())
             }
             _ => error,

@@ -25,6 +25,7 @@ mod rename;
 mod sequence;
 mod statement;
 mod table;
+mod trigger;
 mod unresolved;
 mod verification;
 
@@ -458,6 +459,7 @@ impl Changer<'_> {
                 ObjectName::Assertion(declared.assertions[at].name.clone())
             }
             PrintedObject::Routine(at) => ObjectName::Routine(declared.routines[at].name.clone()),
+            PrintedObject::Trigger(at) => declared.triggers[at].object_name(),
         })
     }
 
@@ -471,6 +473,7 @@ impl Changer<'_> {
             PrintedObject::View(at) => format!("view {}", declared.views[at].name),
             PrintedObject::Assertion(at) => format!("assertion {}", declared.assertions[at].name),
             PrintedObject::Routine(at) => declared.routines[at].described(),
+            PrintedObject::Trigger(at) => declared.triggers[at].described(),
         }
     }
 
@@ -478,6 +481,10 @@ impl Changer<'_> {
     fn note_dependent(&mut self, object: PrintedObject) {
         let described = self.describe(object);
         let declared = &self.declared;
+        let of_trigger = match object {
+            PrintedObject::Trigger(at) => declared.triggers[at].text(&declared.routines),
+            _ => String::new(),
+        };
         let (name, text) = match object {
             PrintedObject::Type(at) => (&declared.types[at].name, ""),
             // A table depends on another by its foreign keys alone, and those are dropped before.
@@ -492,6 +499,7 @@ impl Changer<'_> {
                 let routine = &declared.routines[at];
                 (&routine.name, &*routine.text)
             }
+            PrintedObject::Trigger(at) => (&declared.triggers[at].name, &*of_trigger),
         };
         let dependents = self.drops.dependents.iter().map(|(of, _)| of);
         let mut causes = dependents.chain(&self.drops.targets);
@@ -520,6 +528,7 @@ impl Changer<'_> {
                     declared.unresolved.push(routine);
                 }
             }
+            PrintedObject::Trigger(at) => drop(declared.triggers.remove(at)),
         }
     }
 }

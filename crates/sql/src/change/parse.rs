@@ -150,6 +150,10 @@ fn declared(found: Declaration) -> Parsed<Option<(ChangeKind, &'static str)>> {
         Declaration::Assertion { name, .. } => {
             (ChangeKind::CreateAssertion(name), "CREATE ASSERTION")
         }
+        Declaration::Trigger(trigger) => {
+            let kind = ChangeKind::CreateTrigger(Box::new(trigger));
+            (kind, "CREATE TRIGGER")
+        }
         _ => return Ok(None),
     }))
 }
@@ -191,6 +195,18 @@ fn drop(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>> {
         };
         return Ok(Some((kind, tag)));
     }
+    if cursor.eat_word("trigger") {
+        let if_exists = cursor.eat_words(&["if", "exists"]);
+        let (name, table) = trigger(cursor)?;
+        behaviour(cursor);
+        cursor.finish(END)?;
+        let kind = ChangeKind::DropTrigger {
+            name,
+            table,
+            if_exists,
+        };
+        return Ok(Some((kind, "DROP TRIGGER")));
+    }
     for (word, object, tag) in ROUTINES {
         if !cursor.eat_word(word) {
             continue;
@@ -211,6 +227,13 @@ fn drop(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>> {
         return Ok(Some((kind, tag)));
     }
     Ok(None)
+}
+
+/// `name ON table`
+fn trigger(cursor: &mut Cursor<'_>) -> Parsed<(Name, Name)> {
+    let name = cursor.name("a trigger name")?;
+    cursor.expect_words(&["on"])?;
+    Ok((name, cursor.schema_name("a table name")?))
 }
 
 /// A routine's name, with the types of its parameters if they are given.
@@ -285,9 +308,11 @@ fn truncate(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
 /// `COMMENT ON`, from after these words: comments are not kept.
 fn comment(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
     let mut relations = Vec::new();
-    let mut of_type = None;
+    let (mut of_type, mut of_trigger) = (None, None);
     if cursor.eat_word("type") {
         of_type = Some(cursor.schema_name("a name")?);
+    } else if cursor.eat_word("trigger") {
+        of_trigger = Some(trigger(cursor)?);
     } else if cursor.at_any(&["table", "view", "index", "sequence"]) {
         cursor.next();
         relations.push(cursor.schema_name("a name")?);
@@ -299,9 +324,10 @@ fn comment(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
         cursor.string()?;
     }
     cursor.finish(END)?;
-    Ok(match of_type {
-        Some(name) => ChangeKind::AcceptedOfType(name),
-        None => ChangeKind::Accepted { relations },
+    Ok(match (of_type, of_trigger) {
+        (Some(name), _) => ChangeKind::AcceptedOfType(name),
+        (None, Some((name, table))) => ChangeKind::AcceptedOfTrigger { name, table },
+        (None, None) => ChangeKind::Accepted { relations },
     })
 }
 
@@ -362,6 +388,18 @@ fn alter(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>> 
                 return Ok(Some((ChangeKind::Accepted { relations }, tag)));
             }
         }
+    }
+    if cursor.at_word("trigger") {
+        let mut at = *cursor;
+        at.eat_word("trigger");
+        let (name, table) = trigger(&mut at)?;
+        if at.eat_words(&["rename", "to"]) {
+            let to = at.name("a trigger name")?;
+            at.finish(END)?;
+            let kind = ChangeKind::RenameTrigger { name, table, to };
+            return Ok(Some((kind, "ALTER TRIGGER")));
+        }
+        return Ok(None);
     }
     if cursor.eat_word("type") {
         return alter_type(cursor).map(|kind| Some((kind, "ALTER TYPE")));

@@ -8,7 +8,7 @@ use anabranch_types::DataType;
 use super::{
     declared::{
         Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredPart, DeclaredTable,
-        DeclaredText,
+        DeclaredText, DeclaredTrigger,
     },
     unresolved,
 };
@@ -33,6 +33,7 @@ pub(super) enum PrintedObject {
     View(usize),
     Assertion(usize),
     Routine(usize),
+    Trigger(usize),
 }
 
 impl Printed {
@@ -55,7 +56,7 @@ impl Printed {
 }
 
 /// Prints declarations in an order in which PostgreSQL loads them: types, sequences, tables, their indexes, foreign keys,
-/// views, assertions, routines.
+/// views, assertions, routines, triggers.
 pub(super) fn print(declared: &Declared) -> Printed {
     let mut printed = Printed::default();
     tables(declared, &mut printed);
@@ -72,6 +73,7 @@ pub(super) fn print(declared: &Declared) -> Printed {
         printed.text.push('\n');
         unresolved::print(routine, &mut printed.text);
     }
+    triggers(declared, &mut printed);
     printed
 }
 
@@ -99,6 +101,7 @@ pub(super) fn print_around_rows(declared: &Declared) -> [String; 2] {
         after.text.push_str(&routine.text);
         after.text.push_str(";\n");
     }
+    triggers(declared, &mut after);
     [before.text, after.text]
 }
 
@@ -225,6 +228,40 @@ fn routines(declared: &Declared, printed: &mut Printed) {
             text.push_str(&routine.text);
         });
     }
+}
+
+fn triggers(declared: &Declared, printed: &mut Printed) {
+    for (number, declared) in declared.triggers.iter().enumerate() {
+        printed.object(PrintedObject::Trigger(number), |text| {
+            text.push_str(&trigger(declared));
+        });
+    }
+}
+
+/// CREATE TRIGGER.
+pub(super) fn trigger(of: &DeclaredTrigger) -> String {
+    let mut events = Vec::new();
+    if of.on_insert {
+        events.push("INSERT".to_owned());
+    }
+    if of.on_update {
+        let columns: Vec<String> = of.columns.iter().map(|name| quoted(name)).collect();
+        events.push(match columns.is_empty() {
+            true => "UPDATE".to_owned(),
+            false => format!("UPDATE OF {}", columns.join(", ")),
+        });
+    }
+    let condition = match &of.condition {
+        Some(condition) => format!(" WHEN ({condition})"),
+        None => String::new(),
+    };
+    format!(
+        "CREATE TRIGGER {} BEFORE {} ON {} FOR EACH ROW{condition} EXECUTE FUNCTION {}()",
+        quoted(&of.name),
+        events.join(" OR "),
+        quoted(&of.table),
+        quoted(&of.function),
+    )
 }
 
 /// A text as a constant of SQL, whose backslashes stand for themselves.

@@ -14,6 +14,7 @@ use crate::{
             SequenceSettings, TableDeclaration,
         },
         enumeration::{EnumDeclaration, LabelAddition},
+        trigger::TriggerDeclaration,
     },
     source::Span,
 };
@@ -64,6 +65,23 @@ pub(crate) enum ChangeKind {
         name: Name,
         kind: RoutineKind,
         or_replace: bool,
+    },
+    CreateTrigger(Box<TriggerDeclaration>),
+    DropTrigger {
+        name: Name,
+        table: Name,
+        if_exists: bool,
+    },
+    /// ALTER TRIGGER … RENAME TO.
+    RenameTrigger {
+        name: Name,
+        table: Name,
+        to: Name,
+    },
+    /// A statement without an effect here, of a trigger that must exist.
+    AcceptedOfTrigger {
+        name: Name,
+        table: Name,
     },
     /// DROP of relations.
     Drop {

@@ -89,6 +89,14 @@ pub(super) enum BodyForm {
 }
 
 impl DeclaredRoutine {
+    /// Whether it is the function of a trigger.
+    pub(super) fn is_trigger(&self) -> bool {
+        let file = SourceFile::new("routine", self.text.as_str());
+        let words = lexemes(&file, whole(&self.text));
+        let mut pairs = words.windows(2);
+        pairs.any(|pair| pair[0].is_word("returns") && pair[1].is_word("trigger"))
+    }
+
     /// The form of its body.
     pub(super) fn body_form(&self) -> BodyForm {
         let file = SourceFile::new("routine", self.text.as_str());

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     TransactionError,
-    bind::computed::Computed,
+    bind::{computed::Computed, modify::changed_columns},
     expression::{
         Batch, Failure, Frame, Source,
         budget::bytes,
@@ -66,12 +66,8 @@ impl<T: Transaction> Run<'_, T> {
             changes.push((tuple, key, row, values));
             self.pause_if_due().await?;
         }
-        let assigned: Vec<ColumnIndex> = update
-            .assignments
-            .iter()
-            .map(|(column, _)| *column)
-            .chain(update.computed.iter().map(|of| of.column))
-            .collect();
+        let named = update.assignments.iter().map(|(column, _)| column);
+        let assigned = changed_columns(named, &update.computed);
         let by_program = update
             .deferred
             .as_ref()
@@ -164,7 +160,7 @@ impl<T: Transaction> Run<'_, T> {
         Ok(values)
     }
 
-    /// Adds the new values of generated columns to the changes of a row.
+    /// Adds the new values of generated columns, and what triggers assign, to the changes of a row.
     pub(super) fn compute(
         &self,
         schema: &TableSchema,
@@ -180,12 +176,21 @@ impl<T: Transaction> Run<'_, T> {
             values[column.index()] = value.clone();
         }
         let width = values.len();
-        let sources = [Source::Empty, Source::Values { width, values }];
+        let layout = &schema.layout;
+        let sources = [
+            Source::Empty,
+            Source::Values { width, values },
+            Source::Row { layout, row },
+        ];
         let frame = Frame::of_rows(self.variables, &sources, self.context);
         for of in computed {
             let value = of.expression.evaluate(&frame)?;
             self.context.budget.hold(bytes(&value))?;
-            changes.push((of.column, value));
+            match changes.iter_mut().find(|(column, _)| *column == of.column) {
+                // What a trigger assigns wins.
+                Some(change) => change.1 = value,
+                None => changes.push((of.column, value)),
+            }
         }
         Ok(())
     }

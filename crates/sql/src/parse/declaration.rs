@@ -7,6 +7,7 @@ use super::{
     cursor::Name,
     data_type::Declared,
     enumeration::{EnumDeclaration, LabelAddition},
+    trigger::TriggerDeclaration,
 };
 use crate::{
     catalog::{ColumnDefault, Deferrability, ReferentialAction},
@@ -46,6 +47,7 @@ pub(crate) enum Declaration {
     },
     /// A procedure or function, parsed once the tables are known.
     Routine,
+    Trigger(TriggerDeclaration),
     /// A statement that changes nothing here.
     Nothing,
 }

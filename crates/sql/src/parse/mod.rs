@@ -30,6 +30,7 @@ pub(crate) mod sql_body;
 pub(crate) mod statement;
 pub(crate) mod table;
 mod tree;
+pub(crate) mod trigger;
 pub(crate) mod type_lookup;
 mod type_name;
 

@@ -10,7 +10,7 @@ use super::{
     lexer::{Places, Text, Token, lex},
     plpgsql,
     scope::Scope,
-    sql_body,
+    sql_body, trigger,
     type_name::{TypeName, type_name},
 };
 use crate::{
@@ -26,13 +26,16 @@ pub(crate) struct Routine {
     pub(crate) procedure: Procedure,
     pub(crate) name: Name,
     pub(crate) or_replace: bool,
+    /// Whether it is the function of a trigger.
+    pub(crate) is_trigger: bool,
 }
 
-/// Parses a statement that creates a routine. Errors within its body are added to `errors`, as far as the body can be
-/// followed.
+/// Parses a statement that creates a routine; one that returns a trigger if there are triggers here. Errors within its
+/// body are added to `errors`, as far as the body can be followed.
 pub(crate) fn routine(
     mut cursor: Cursor<'_>,
     catalog: &Catalog,
+    has_triggers: bool,
     errors: &mut Vec<Diagnostic>,
 ) -> Parsed<Routine> {
     let start = cursor.expect_words(&["create"])?;
@@ -42,12 +45,18 @@ pub(crate) fn routine(
         cursor.expect_words(&["function"])?;
     }
     let name = cursor.schema_name("a name")?;
-    let mut header = Header::new(is_procedure);
+    let mut header = Header::new(is_procedure, has_triggers);
     header.parameters = parameters(&mut cursor, catalog)?;
     clauses(&mut cursor, catalog, &name, &mut header)?;
+    header.check_trigger()?;
     header.settle_returns(&name)?;
     let mut scope = header.scope()?;
+    let found = errors.len();
     let body = body(&cursor, &header, &name, &mut scope, catalog, errors)?;
+    let is_trigger = header.trigger.is_some();
+    if is_trigger && errors.len() == found {
+        trigger::check_body(&body, name.span)?;
+    }
     let span = cursor.since(start);
     let procedure = Procedure {
         name: name.text.clone(),
@@ -70,6 +79,7 @@ pub(crate) fn routine(
         procedure,
         name,
         or_replace,
+        is_trigger,
     })
 }
 
@@ -85,11 +95,15 @@ enum Body<'a> {
 
 struct Header<'a> {
     is_procedure: bool,
+    /// Whether it may return a trigger.
+    has_triggers: bool,
     parameters: Vec<(Parameter, Span)>,
     returns: Option<Returns>,
     returns_span: Option<Span>,
     /// `RETURNS [SETOF] record`: the OUT parameters give its columns.
     record: Option<bool>,
+    /// `RETURNS trigger`, with its place.
+    trigger: Option<Span>,
     kind: ResultKind,
     language: Option<Name>,
     is_strict: bool,
@@ -97,13 +111,15 @@ struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    fn new(is_procedure: bool) -> Header<'a> {
+    fn new(is_procedure: bool, has_triggers: bool) -> Header<'a> {
         Header {
             is_procedure,
+            has_triggers,
             parameters: Vec::new(),
             returns: None,
             returns_span: None,
             record: None,
+            trigger: None,
             kind: ResultKind::Parameters,
             language: None,
             is_strict: false,
@@ -117,6 +133,24 @@ impl<'a> Header<'a> {
             .filter(|(parameter, _)| parameter.mode != ParameterMode::In)
             .map(|(parameter, _)| (parameter.name.clone(), parameter.data_type.clone()))
             .collect()
+    }
+
+    /// Refuses what the function of a trigger cannot be.
+    fn check_trigger(&self) -> Parsed<()> {
+        let Some(span) = self.trigger else {
+            return Ok(());
+        };
+        if self.language.as_ref().is_some_and(|of| of.text == "sql") {
+            let message = "SQL functions cannot return type trigger";
+            return Err(Diagnostic::new("42P13", message, span));
+        }
+        if let Some((_, place)) = self.parameters.first() {
+            let message = "trigger functions cannot have declared arguments";
+            return Err(Diagnostic::new("42P13", message, *place).help(
+                "The arguments of the trigger can be accessed through TG_NARGS and TG_ARGV instead.",
+            ));
+        }
+        Ok(())
     }
 
     /// RETURNS and OUT parameters must agree.
@@ -161,6 +195,9 @@ impl<'a> Header<'a> {
     /// The variables that a body starts with.
     fn scope(&self) -> Parsed<Scope> {
         let mut scope = Scope::default();
+        if self.trigger.is_some() {
+            trigger::declare_variables(&mut scope);
+        }
         if !self.outputs().is_empty() {
             scope.set_outputs();
         }
@@ -492,11 +529,14 @@ fn returns(
         }
         (TypeName::Record, setof) => header.record = Some(setof),
         (TypeName::Void, false) => header.returns = Some(Returns::Parameters),
+        (TypeName::Trigger, false) if header.has_triggers => {
+            header.trigger = Some(cursor.since(start));
+            header.returns = Some(Returns::Parameters);
+            // RETURN takes an expression.
+            header.kind = ResultKind::Scalar;
+        }
         (TypeName::Trigger, _) => {
-            return Err(
-                Diagnostic::unsupported("a TRIGGER function", cursor.since(start))
-                    .help("do its work in the procedures that write the table"),
-            );
+            return Err(trigger::refused_function(cursor.since(start)));
         }
         (TypeName::Row(_), false) | (TypeName::Void, true) => {
             return Err(

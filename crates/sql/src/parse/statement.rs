@@ -13,7 +13,7 @@ use super::{
     declaration::{Declaration, ViewDeclaration},
     enumeration, sequence,
     split::{StatementTokens, is_routine},
-    table,
+    table, trigger,
 };
 use crate::{
     diagnostic::Diagnostic,
@@ -124,6 +124,9 @@ fn create(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
     if cursor.eat_word("assertion") {
         return assertion(cursor, start);
     }
+    if cursor.eat_word("trigger") {
+        return trigger::create_trigger(cursor, start, or_replace).map(Declaration::Trigger);
+    }
     Err(refuse_create(cursor, start))
 }
 
@@ -179,11 +182,7 @@ fn assertion(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
 }
 
 fn refuse_create(cursor: &Cursor<'_>, start: Span) -> Diagnostic {
-    const KNOWN: [(&str, &str); 17] = [
-        (
-            "trigger",
-            "do its work in the procedures that write the table",
-        ),
+    const KNOWN: [(&str, &str); 16] = [
         ("constraint", "state the rule with CREATE ASSERTION"),
         ("domain", "repeat its type and CHECK at each column"),
         ("schema", "there is one schema, \"public\""),

@@ -99,10 +99,10 @@ pub(crate) struct Conflict {
 #[derive(Debug)]
 pub(crate) struct ConflictUpdate {
     pub(crate) assignments: Vec<(ColumnIndex, Expression)>,
-    /// The generated columns that change with them.
+    /// The generated columns that change with them, and what triggers assign.
     pub(crate) computed: Vec<Computed>,
     pub(crate) condition: Option<Expression>,
-    /// Takes the new values of the assigned columns, then those of the computed ones.
+    /// Takes the new values of the assigned columns, then those of the other computed ones.
     pub(crate) program: ProgramId,
 }
 
@@ -113,11 +113,11 @@ pub(crate) struct Update {
     pub(crate) stride: usize,
     pub(crate) steps: Vec<Step>,
     pub(crate) assignments: Vec<(ColumnIndex, Expression)>,
-    /// The generated columns that change with them.
+    /// The generated columns that change with them, and what triggers assign.
     pub(crate) computed: Vec<Computed>,
     /// Numbers that one tuple's assignments draw.
     pub(crate) uniques: usize,
-    /// Takes the new values of the assigned columns, then those of the computed ones.
+    /// Takes the new values of the assigned columns, then those of the other computed ones.
     pub(crate) program: ProgramId,
     /// Whether a column of the primary key changes.
     pub(crate) moves: bool,

@@ -6,7 +6,9 @@ use anabranch_types::{DataType, EnumType};
 
 use super::{
     Cell, SessionCell, System,
-    objects::{Column, Constraint, ConstraintKind, PUBLIC, Procedure, Relation, RelationKind},
+    objects::{
+        Column, Constraint, ConstraintKind, PUBLIC, Procedure, Relation, RelationKind, Trigger,
+    },
     relations::{Definition, definitions},
     rows::row,
     types::{base_type_of, type_oid, type_text},
@@ -132,6 +134,7 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
             .iter()
             .flat_map(|procedure| parameters(of, procedure))
             .collect(),
+        "triggers" => triggers(of, system),
         _ => Vec::new(),
     }
 }
@@ -387,6 +390,45 @@ fn view(of: &Definition, view: &Relation) -> Vec<Cell> {
         ("is_trigger_insertable_into", yes(false)),
     ]);
     row(of, given)
+}
+
+/// The triggers, a row for each event of one. Those of a table and an event are numbered in the order in which they fire.
+fn triggers(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
+    let all = &system.objects.triggers;
+    let mut rows = Vec::new();
+    for (event, is_insert) in [("INSERT", true), ("UPDATE", false)] {
+        let fires = |of: &Trigger| {
+            if is_insert {
+                of.on_insert
+            } else {
+                of.on_update
+            }
+        };
+        for trigger in all.iter().filter(|of| fires(of)) {
+            let is_before =
+                |of: &&Trigger| of.table == trigger.table && fires(of) && of.name < trigger.name;
+            let before = all.iter().filter(is_before).count() as i64;
+            let condition = trigger.condition.as_ref().map(|of| of.full.as_str());
+            rows.push(row(
+                of,
+                vec![
+                    ("trigger_catalog", DATABASE),
+                    ("trigger_schema", "public".into()),
+                    ("trigger_name", trigger.name.as_str().into()),
+                    ("event_manipulation", event.into()),
+                    ("event_object_catalog", DATABASE),
+                    ("event_object_schema", "public".into()),
+                    ("event_object_table", trigger.table_name.as_str().into()),
+                    ("action_order", (before + 1).into()),
+                    ("action_condition", condition.into()),
+                    ("action_statement", trigger.action().into()),
+                    ("action_orientation", "ROW".into()),
+                    ("action_timing", "BEFORE".into()),
+                ],
+            ));
+        }
+    }
+    rows
 }
 
 fn check(of: &Definition, name: &str, condition: &str) -> Vec<Cell> {

@@ -23,6 +23,8 @@ pub(crate) enum SystemFunction {
     IndexDefinition,
     /// `pg_get_constraintdef(constraint, pretty)`.
     ConstraintDefinition,
+    /// `pg_get_triggerdef(trigger, pretty)`.
+    TriggerDefinition,
     /// `pg_get_viewdef(view, pretty)`.
     ViewDefinition,
     /// `pg_get_functiondef(procedure)`.
@@ -105,6 +107,10 @@ impl System {
                     true => constraint.text.pretty.clone(),
                     false => constraint.text.full.clone(),
                 })
+            }
+            (SystemFunction::TriggerDefinition, rest) => {
+                let trigger = objects.triggers.iter().find(|of| of.oid == oid);
+                trigger.map(|trigger| trigger.text(is_true(rest)))
             }
             (SystemFunction::ViewDefinition, _) => {
                 let view = objects.relations.iter().find(|of| of.oid == oid);

@@ -23,6 +23,8 @@ const DEFAULTS: u32 = 12_288;
 const VIEWS: u32 = FIRST + (1 << 16) * BLOCK;
 const NAMED_SEQUENCES: u32 = VIEWS + (1 << 27);
 const PROCEDURES: u32 = VIEWS + (1 << 28);
+const TRIGGER_FUNCTIONS: u32 = PROCEDURES + (1 << 26);
+const TRIGGERS: u32 = PROCEDURES + (1 << 27);
 /// The OIDs of enumerations, each with a block for itself, its arrays and its labels. Clients that take an OID for a signed
 /// number of 32 bits find it positive.
 const TYPES: u32 = VIEWS + (1 << 29);
@@ -80,6 +82,16 @@ pub(crate) fn procedure_oid(place: u32) -> u32 {
     PROCEDURES + place
 }
 
+/// The OID of a trigger function, by its place among them.
+pub(crate) fn trigger_function_oid(place: u32) -> u32 {
+    TRIGGER_FUNCTIONS + place
+}
+
+/// The OID of a trigger, by its place among them.
+pub(crate) fn trigger_oid(place: u32) -> u32 {
+    TRIGGERS + place
+}
+
 /// The OIDs of enumerations with these names. They follow from the names, since clients remember the numbers of types:
 /// dropping a type does not move the others, two apart whose names have one hash.
 pub(crate) fn enum_oids<'n>(names: impl Iterator<Item = &'n str>) -> Vec<u32> {
@@ -107,6 +119,19 @@ pub(crate) struct Objects {
     pub(crate) constraints: Vec<Constraint>,
     pub(crate) sequences: Vec<Sequence>,
     pub(crate) procedures: Vec<Procedure>,
+    pub(crate) triggers: Vec<Trigger>,
+}
+
+impl Objects {
+    /// Whether a table has triggers. PostgreSQL keeps foreign keys by triggers of both tables.
+    pub(crate) fn has_triggers(&self, table: u32) -> bool {
+        let is_referential = |c: &Constraint| match &c.kind {
+            ConstraintKind::ForeignKey(key) => c.table == table || key.parent == table,
+            _ => false,
+        };
+        self.constraints.iter().any(is_referential)
+            || self.triggers.iter().any(|of| of.table == table)
+    }
 }
 
 /// The kind of a relation.
@@ -325,6 +350,25 @@ pub(crate) struct Procedure {
     /// Its whole declaration, and its body.
     pub(crate) declaration: String,
     pub(crate) body: String,
+}
+
+/// A trigger BEFORE the writing of each row.
+#[derive(Debug)]
+pub(crate) struct Trigger {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// Its table, as an OID.
+    pub(crate) table: u32,
+    pub(crate) table_name: String,
+    pub(crate) on_insert: bool,
+    pub(crate) on_update: bool,
+    /// The places of the columns of UPDATE OF, from 1, and their names.
+    pub(crate) columns: Vec<(i64, String)>,
+    /// WHEN.
+    pub(crate) condition: Option<Written>,
+    /// Its function, as an OID, and the name of that.
+    pub(crate) function: u32,
+    pub(crate) function_name: String,
 }
 
 /// A parameter of a procedure, or a column of the table that it returns.

@@ -1,7 +1,6 @@
 //! The rows of `pg_catalog`.
 //!
-//! A relation without rows here has none: there are no triggers, policies, publications, partitions, extensions or
-//! comments. What a row leaves out has the value that stands for nothing: NULL where the column may be NULL, otherwise
+//! A relation without rows here has none: there are no policies, publications, partitions, extensions or comments. What a row leaves out has the value that stands for nothing: NULL where the column may be NULL, otherwise
 //! 0, false or an empty text.
 
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use super::{
     names::quoted,
     objects::{
         Column, Constraint, ConstraintKind, INFORMATION_SCHEMA, Index, OWNER, PG_CATALOG, PUBLIC,
-        Procedure, Relation, RelationKind, Sequence, Written,
+        Procedure, Relation, RelationKind, Sequence, Trigger, Written,
     },
     relations::{Definition, definitions, schema_of},
     types::{
@@ -172,6 +171,7 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
             ],
         )],
         "pg_enum" => labels(of, system),
+        "pg_trigger" => objects.triggers.iter().map(|t| trigger(of, t)).collect(),
         "pg_type" => types(of, system),
         "pg_views" => {
             let views = objects
@@ -275,11 +275,6 @@ fn classes(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
             .constraints
             .iter()
             .filter(|c| c.table == oid && matches!(c.kind, ConstraintKind::Check(_)));
-        // PostgreSQL keeps foreign keys by triggers of both tables.
-        let is_referential = |c: &Constraint| match &c.kind {
-            ConstraintKind::ForeignKey(key) => c.table == oid || key.parent == oid,
-            _ => false,
-        };
         let am = match relation.kind {
             RelationKind::Table => HEAP,
             RelationKind::Index => BTREE,
@@ -311,10 +306,7 @@ fn classes(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
                 ("relnatts", (relation.columns.len() as i64).into()),
                 ("relchecks", (checks.count() as i64).into()),
                 ("relhasrules", is(RelationKind::View).into()),
-                (
-                    "relhastriggers",
-                    objects.constraints.iter().any(is_referential).into(),
-                ),
+                ("relhastriggers", objects.has_triggers(oid).into()),
                 ("relispopulated", true.into()),
                 (
                     "relreplident",
@@ -533,6 +525,72 @@ impl Index {
             quoted(&self.table_name),
             parts.join(", ")
         )
+    }
+}
+
+fn trigger(of: &Definition, trigger: &Trigger) -> Vec<Cell> {
+    // As PostgreSQL numbers them.
+    const ROW: i64 = 1;
+    const BEFORE: i64 = 2;
+    const INSERT: i64 = 4;
+    const UPDATE: i64 = 16;
+    let event = |fires: bool, bit: i64| if fires { bit } else { 0 };
+    let kind = ROW | BEFORE | event(trigger.on_insert, INSERT) | event(trigger.on_update, UPDATE);
+    row(
+        of,
+        vec![
+            ("oid", trigger.oid.into()),
+            ("tgrelid", trigger.table.into()),
+            ("tgname", trigger.name.as_str().into()),
+            ("tgfoid", trigger.function.into()),
+            ("tgtype", kind.into()),
+            ("tgenabled", "O".into()),
+            (
+                "tgattr",
+                array(&trigger.columns, |(place, _)| Value::Int(*place)),
+            ),
+            ("tgargs", Cell::Value(Value::Bytes([].into()))),
+            (
+                "tgqual",
+                trigger.condition.as_ref().map(|of| of.full.as_str()).into(),
+            ),
+        ],
+    )
+}
+
+impl Trigger {
+    /// Its declaration: with the schema and all parentheses, or `pretty`.
+    pub(crate) fn text(&self, pretty: bool) -> String {
+        let mut events = Vec::new();
+        if self.on_insert {
+            events.push("INSERT".to_owned());
+        }
+        if self.on_update {
+            let columns = self.columns.iter().map(|(_, name)| quoted(name));
+            let columns: Vec<String> = columns.collect();
+            events.push(match columns.is_empty() {
+                true => "UPDATE".to_owned(),
+                false => format!("UPDATE OF {}", columns.join(", ")),
+            });
+        }
+        let condition = match &self.condition {
+            Some(of) if pretty => format!(" WHEN ({})", of.pretty),
+            Some(of) => format!(" WHEN ({})", of.full),
+            None => String::new(),
+        };
+        let schema = if pretty { "" } else { "public." };
+        format!(
+            "CREATE TRIGGER {} BEFORE {} ON {schema}{} FOR EACH ROW{condition} {}",
+            quoted(&self.name),
+            events.join(" OR "),
+            quoted(&self.table_name),
+            self.action()
+        )
+    }
+
+    /// What it executes.
+    pub(crate) fn action(&self) -> String {
+        format!("EXECUTE FUNCTION {}()", quoted(&self.function_name))
     }
 }
 
@@ -797,13 +855,7 @@ fn tables(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
     };
     let own = |relation: &Relation| {
         let oid = relation.oid;
-        let has_triggers = objects
-            .constraints
-            .iter()
-            .any(|constraint| match &constraint.kind {
-                ConstraintKind::ForeignKey(key) => constraint.table == oid || key.parent == oid,
-                _ => false,
-            });
+        let has_triggers = objects.has_triggers(oid);
         let has_indexes = objects.indexes.iter().any(|index| index.table == oid);
         table("public", &relation.name, has_indexes, has_triggers)
     };

@@ -240,6 +240,7 @@ const TYPES: &str = "\
 2206 regtype 4 t b N f 0 2211 i p 0 2220 2221 2454 2455 0
 2249 record -1 f p P f 0 2287 d x 0 2290 2291 2402 2403 0
 2278 void 4 t p P f 0 0 i p 0 2298 2299 3120 3121 0
+2279 trigger 4 t p P f 0 0 i p 0 2300 2301 0 0 0
 2950 uuid 16 f b U f 0 2951 c p 0 2952 2953 2961 2962 0
 2951 _uuid -1 f b A f 2950 0 i x 0 750 751 2400 2401 6179
 3802 jsonb -1 f b U f 0 3807 i x 0 3806 3804 3805 3803 6098
@@ -257,6 +258,7 @@ const FUNCTIONS: &str = "
     1244 byteain, 1245 charin, 1312 timestamp_in, 1313 timestamp_out, 1701 numeric_in, 1702 numeric_out,
     1798 oidin, 1799 oidout, 2212 regprocedurein, 2213 regprocedureout, 2218 regclassin, 2219 regclassout,
     2220 regtypein, 2221 regtypeout, 2290 record_in, 2291 record_out, 2298 void_in, 2299 void_out,
+    2300 trigger_in, 2301 trigger_out,
     2400 array_recv, 2401 array_send, 2402 record_recv, 2403 record_send, 2404 int2recv, 2405 int2send,
     2406 int4recv, 2407 int4send, 2408 int8recv, 2409 int8send, 2410 int2vectorrecv, 2411 int2vectorsend,
     2412 bytearecv, 2413 byteasend, 2414 textrecv, 2415 textsend, 2416 unknownrecv, 2417 unknownsend,

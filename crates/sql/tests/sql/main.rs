@@ -36,6 +36,7 @@ mod support;
 mod system;
 mod time_zones;
 mod tpcc;
+mod triggers;
 mod unique_expressions;
 mod window;
 mod with;

@@ -8,8 +8,10 @@ use sqlparser::ast::Expr;
 
 use super::written::Writer;
 use crate::{
-    bind::computed::bound_part,
-    bind::{Binder, NoVariables, ViewVariables, operator::peeled, scope::Scope},
+    bind::{
+        Binder, NoVariables, ViewVariables, computed::bound_part, operator::peeled, scope::Scope,
+        trigger::bind_condition,
+    },
     catalog::{
         self, Catalog, ColumnDefault, IndexDefinition, IndexPart, ParameterMode, ReferentialAction,
         Returns, RoutineKind, Table, names::index_part_names,
@@ -21,9 +23,9 @@ use crate::{
         names::quoted,
         objects::{
             Action, Column, Constraint, ConstraintKind, Default, ForeignKey, Index, Objects,
-            PUBLIC, Parameter, Procedure, Relation, RelationKind, Sequence, SequenceOwner, Written,
-            constraint_oid, default_oid, index_oid, oid_of_sequence, procedure_oid, table_oid,
-            view_oid,
+            PUBLIC, Parameter, Procedure, Relation, RelationKind, Sequence, SequenceOwner, Trigger,
+            Written, constraint_oid, default_oid, index_oid, oid_of_sequence, procedure_oid,
+            table_oid, trigger_function_oid, trigger_oid, view_oid,
         },
         types::type_oid,
     },
@@ -92,6 +94,14 @@ pub(super) fn objects(catalog: &Catalog) -> Objects {
         objects
             .procedures
             .push(procedure(catalog, declared, procedure_oid(place)));
+    }
+    for (declared, place) in catalog.trigger_functions.iter().zip(0..) {
+        let function = trigger_function(catalog, declared, trigger_function_oid(place));
+        objects.procedures.push(function);
+    }
+    for (declared, place) in catalog.triggers.iter().zip(0..) {
+        let trigger = trigger(catalog, declared, trigger_oid(place));
+        objects.triggers.push(trigger);
     }
     objects
 }
@@ -495,11 +505,7 @@ fn referenced(
 }
 
 fn procedure(catalog: &Catalog, declared: &catalog::Procedure, oid: u32) -> Procedure {
-    let file = catalog.files.get(usize::from(declared.span.file));
-    let range = declared.span.start as usize..declared.span.end as usize;
-    let declaration = file
-        .and_then(|file| file.text.get(range))
-        .unwrap_or_default();
+    let declaration = declaration(catalog, declared.span);
     let mut parameters: Vec<Parameter> = declared
         .parameters
         .iter()
@@ -558,6 +564,58 @@ fn procedure(catalog: &Catalog, declared: &catalog::Procedure, oid: u32) -> Proc
         body: body(declaration).to_owned(),
         declaration: declaration.to_owned(),
     }
+}
+
+fn trigger_function(catalog: &Catalog, declared: &catalog::TriggerFunction, oid: u32) -> Procedure {
+    const TRIGGER: u32 = 2_279;
+    let declaration = declaration(catalog, declared.span);
+    Procedure {
+        oid,
+        name: declared.name.clone(),
+        is_function: true,
+        is_strict: false,
+        returns_set: false,
+        result: TRIGGER,
+        parameters: Vec::new(),
+        language: language(declaration),
+        body: body(declaration).to_owned(),
+        declaration: declaration.to_owned(),
+    }
+}
+
+fn trigger(catalog: &Catalog, declared: &catalog::Trigger, oid: u32) -> Trigger {
+    let schema = catalog.schema.table(declared.table);
+    let named = |column: &ColumnIndex| {
+        let name = schema.columns[column.index()].name.clone();
+        (number(*column), name)
+    };
+    let mut functions = catalog.trigger_functions.iter().zip(0..);
+    let function = functions.find(|(of, _)| of.name == declared.function);
+    Trigger {
+        oid,
+        name: declared.name.clone(),
+        table: table_oid(declared.table),
+        table_name: schema.name.clone(),
+        on_insert: declared.on_insert,
+        on_update: declared.on_update,
+        columns: declared.columns.iter().map(named).collect(),
+        condition: declared.condition.as_ref().map(|(condition, _)| {
+            bind_condition(catalog, declared, |binder| {
+                binder.describes = true;
+                Writer::of_trigger(binder).stored(condition)
+            })
+        }),
+        function: function.map_or(0, |(_, place)| trigger_function_oid(place)),
+        function_name: declared.function.clone(),
+    }
+}
+
+/// The text of a declaration.
+fn declaration(catalog: &Catalog, span: Span) -> &str {
+    let file = catalog.files.get(usize::from(span.file));
+    let range = span.start as usize..span.end as usize;
+    file.and_then(|file| file.text.get(range))
+        .unwrap_or_default()
 }
 
 /// The language of a declaration: that after the word LANGUAGE, SQL without it.

@@ -50,6 +50,8 @@ impl Binder<'_> {
             ("pg_get_constraintdef", 2) => {
                 (SystemFunction::ConstraintDefinition, vec![OID, BOOL], TEXT)
             }
+            ("pg_get_triggerdef", 1) => (SystemFunction::TriggerDefinition, vec![OID], TEXT),
+            ("pg_get_triggerdef", 2) => (SystemFunction::TriggerDefinition, vec![OID, BOOL], TEXT),
             ("pg_get_viewdef", 1 | 2) => {
                 let relation = match bounds[0].data_type {
                     Some(DataType::Text) | None => DataType::OidAlias(ObjectKind::Relation),
@@ -133,12 +135,11 @@ impl Binder<'_> {
                 "pg_collation_is_visible" | "pg_opclass_is_visible" | "pg_operator_is_visible",
                 [_],
             ) => constant(Value::Bool(true), BOOL),
-            // There are no comments, triggers, rules, partitions or statistics objects.
+            // There are no comments, rules, partitions or statistics objects.
             ("obj_description", [_] | [_, _])
             | ("col_description" | "shobj_description", [_, _])
             | (
-                "pg_get_triggerdef"
-                | "pg_get_ruledef"
+                "pg_get_ruledef"
                 | "pg_get_statisticsobjdef"
                 | "pg_get_statisticsobjdef_columns"
                 | "pg_get_partkeydef"

@@ -53,6 +53,8 @@ impl Part {
 pub(super) struct Writer<'w, 'b> {
     binder: &'w mut Binder<'b>,
     pretty: bool,
+    /// Whether columns are written with the names of their rows.
+    qualified: bool,
 }
 
 impl<'w, 'b> Writer<'w, 'b> {
@@ -60,6 +62,15 @@ impl<'w, 'b> Writer<'w, 'b> {
         Writer {
             binder,
             pretty: false,
+            qualified: false,
+        }
+    }
+
+    /// Of the condition of a trigger, which names the rows of its columns.
+    pub(super) fn of_trigger(binder: &'w mut Binder<'b>) -> Writer<'w, 'b> {
+        Writer {
+            qualified: true,
+            ..Writer::new(binder)
         }
     }
 
@@ -136,6 +147,17 @@ impl<'w, 'b> Writer<'w, 'b> {
                     true => Part::atom(name.value.to_uppercase()),
                     false => Part::atom(quoted(&fold(name))),
                 }
+            }
+            Expr::CompoundIdentifier(parts) if self.qualified => {
+                let parts: Vec<String> = parts.iter().map(|name| quoted(&fold(name))).collect();
+                Part::atom(parts.join("."))
+            }
+            Expr::QualifiedWildcard(name, _) => Part::atom(name.to_string().to_lowercase() + ".*"),
+            Expr::IsDistinctFrom(left, right) => self.distinct(left, "IS DISTINCT FROM", right),
+            Expr::IsNotDistinctFrom(left, right) => {
+                // PostgreSQL keeps it as a negation.
+                let test = self.distinct(left, "IS DISTINCT FROM", right).text;
+                self.composed(format!("NOT {test}"), Level::Operator)
             }
             Expr::CompoundIdentifier(parts) => Part::atom(
                 parts
@@ -299,6 +321,16 @@ impl<'w, 'b> Writer<'w, 'b> {
         let operator = if operator == "!=" { "<>" } else { operator };
         let (l, r) = self.sides(left, right);
         self.composed(format!("{l} {operator} {r}"), Level::Operator)
+    }
+
+    /// A comparison of two values, or of two rows as a whole.
+    fn distinct(&mut self, left: &Expr, test: &str, right: &Expr) -> Part {
+        let is_row = |of: &Expr| matches!(peeled(of), Expr::QualifiedWildcard(..));
+        if !is_row(left) || !is_row(right) {
+            return self.compared(left, test, right);
+        }
+        let (left, right) = (self.part(left, None).text, self.part(right, None).text);
+        self.composed(format!("{left} {test} {right}"), Level::Operator)
     }
 
     /// Two operands, each with the cast that the operator's types need.

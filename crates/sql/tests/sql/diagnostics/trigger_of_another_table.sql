@@ -1,0 +1,9 @@
+CREATE TABLE t (a integer PRIMARY KEY);
+CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.changed_at := now();
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER stamp BEFORE INSERT OR UPDATE ON t
+    FOR EACH ROW EXECUTE FUNCTION stamp();
