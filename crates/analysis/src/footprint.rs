@@ -546,7 +546,7 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
                 let Some(mut cascade) = cascade(&parent, child.id, key) else {
                     continue;
                 };
-                compute(catalog, &mut cascade);
+                compute(catalog, &mut cascade, &key.columns);
                 let same = |a: &&mut Action| {
                     a.access.table == cascade.access.table
                         && a.access.role == cascade.access.role
@@ -574,23 +574,31 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
     found
 }
 
-/// Adds what changes with what an action of a foreign key assigns: generated columns, and those that triggers assign.
-fn compute(catalog: &Catalog, cascade: &mut Action) {
+/// Adds what changes with what an action of a foreign key assigns, the columns of its `key`: generated columns, and those that
+/// triggers assign.
+fn compute(catalog: &Catalog, cascade: &mut Action, key: &[ColumnIndex]) {
     let access = &mut cascade.access;
-    let assigned: Vec<ColumnIndex> = access.writes.iter().map(|write| write.column).collect();
-    let computed = catalog.changed_with(access.table, &assigned);
+    if access.role != Role::Update {
+        return;
+    }
+    let computed = catalog.computed_by_update(access.table, key);
     // What a trigger assigns wins.
     access
         .writes
-        .retain(|write| !computed.contains(&write.column));
-    access
-        .writes
-        .extend(computed.into_iter().map(|column| ColumnWrite {
+        .retain(|write| !computed.iter().any(|(column, _)| *column == write.column));
+    for (column, reads) in computed {
+        access.writes.push(ColumnWrite {
             column,
             class: WriteClass::FromData,
             null_by: Vec::new(),
             amount_null_by: None,
-        }));
+        });
+        for read in reads {
+            if !access.columns_read.contains(&read) {
+                access.columns_read.push(read);
+            }
+        }
+    }
 }
 
 /// The action of a foreign key of `child` on a write to its parent.

@@ -154,7 +154,13 @@ impl Computed {
         };
         let mut changed = assigned.to_vec();
         changed.extend(changing(assigned).into_iter().map(|of| of.column));
-        let by_triggers = triggers.on_update(&changed);
+        let mut by_triggers = triggers.on_update(&changed);
+        // A trigger that keeps a column as it was (`NEW.id := OLD.id`) changes nothing if the statement does not.
+        by_triggers.retain(|(column, value)| {
+            let is_kept = matches!(value, Expression::Column { depth: 0, source: 1 | 2, column: of }
+                if *of == column.index());
+            !is_kept || changed.contains(column)
+        });
         let mut all = assigned.to_vec();
         all.extend(by_triggers.iter().map(|(column, _)| *column));
         Computed::beside(&by_triggers, changing(&all).into_iter())
@@ -413,10 +419,29 @@ impl Catalog {
     /// The columns of a table that an UPDATE of these columns computes: generated columns, and those that triggers assign,
     /// which may be among these columns.
     pub fn changed_with(&self, table: TableId, columns: &[ColumnIndex]) -> Vec<ColumnIndex> {
+        let computed = self.computed_by_update(table, columns).into_iter();
+        computed.map(|(column, _)| column).collect()
+    }
+
+    /// The same, each with the columns of the row that it is computed from, before the UPDATE or after it.
+    pub fn computed_by_update(
+        &self,
+        table: TableId,
+        columns: &[ColumnIndex],
+    ) -> Vec<(ColumnIndex, Vec<ColumnIndex>)> {
         // What does not bind is reported when the application is compiled.
         let computed = Computed::of(self, table).unwrap_or_default();
         let triggers = RowTriggers::of(self, table).unwrap_or_default();
         let changed = Computed::on_update(&computed, &triggers, columns, &[]);
-        changed.into_iter().map(|of| of.column).collect()
+        let with_reads = |of: Computed| {
+            let mut reads = of.reads;
+            of.expression.each_column(&mut |_, place| {
+                if !reads.contains(&column_index(place)) {
+                    reads.push(column_index(place));
+                }
+            });
+            (of.column, reads)
+        };
+        changed.into_iter().map(with_reads).collect()
     }
 }

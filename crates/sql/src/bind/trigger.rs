@@ -32,6 +32,8 @@ use crate::{
 
 /// The parts of an expression that triggers may make of a column: more would nest too deeply to be evaluated.
 const PARTS_MAX: usize = 2_000;
+/// The triggers UPDATE OF of one table: each set of them is composed once.
+const UPDATE_OF_MAX: usize = 6;
 /// The statements of a body, as often as they are followed.
 const STATEMENTS_MAX: usize = 10_000;
 
@@ -98,8 +100,7 @@ impl RowTriggers {
                     Err(problem) => problems.push(placed(problem)),
                 }
             }
-            // Any UPDATE that fires fewer of them makes smaller expressions.
-            if let Err(problem) = found.composed_updates(|_| true, trigger.span) {
+            if let Err(problem) = found.check_updates(trigger.span) {
                 problems.push(placed(problem));
             }
         }
@@ -125,8 +126,28 @@ impl RowTriggers {
             start: 0,
             end: 0,
         };
-        // They compose: all of them did.
-        self.composed_updates(fires, nowhere).unwrap_or_default()
+        self.composed_updates(fires, nowhere)
+            .expect("every set of them composes, or the table would have been refused")
+    }
+
+    /// Refuses triggers of which some set that an UPDATE may fire does not compose. More may compose where fewer do not: a
+    /// trigger may use a value that another one overwrites.
+    fn check_updates(&self, span: Span) -> Bind<()> {
+        let optional = self.update.iter().filter(|of| !of.columns.is_empty());
+        if optional.clone().count() > UPDATE_OF_MAX {
+            let construct = format!("more than {UPDATE_OF_MAX} triggers UPDATE OF of one table");
+            return Err(Diagnostic::unsupported(construct, span)
+                .help("leave OF out, and compare NEW and OLD in the function"));
+        }
+        let optional: Vec<&UpdateTrigger> = optional.collect();
+        for set in 0..1_u32 << optional.len() {
+            let is_in = |of: &UpdateTrigger| {
+                let place = optional.iter().position(|other| std::ptr::eq(*other, of));
+                place.is_none_or(|place| set & (1 << place) != 0)
+            };
+            self.composed_updates(is_in, span)?;
+        }
+        Ok(())
     }
 
     fn composed_updates(
@@ -751,8 +772,12 @@ fn simplified(condition: Expression) -> Expression {
         other => return other,
     };
     let mut list: Vec<Expression> = list.into_iter().map(simplified).collect();
-    if list.iter().any(|of| is(of, !neutral)) {
-        return Expression::Constant(Value::Bool(!neutral));
+    if let Some(decides) = list.iter().position(|of| is(of, !neutral)) {
+        // What comes before it is evaluated first, and may fail.
+        list.truncate(decides + 1);
+        if list[..decides].iter().all(cannot_fail) {
+            return Expression::Constant(Value::Bool(!neutral));
+        }
     }
     list.retain(|of| !is(of, neutral));
     match list.len() {
