@@ -378,3 +378,55 @@ fn psql_describes_them() {
          WHEN (new.n > 1 AND new.note <> 'a'::text) EXECUTE FUNCTION fine()|O|f|-",
     );
 }
+
+/// An UPDATE that names other columns fires fewer of them: these must compose as well, or nothing of them would be done.
+#[test]
+fn triggers_of_which_some_set_does_not_compose_are_refused() {
+    let schema = "
+        CREATE TABLE t (id integer PRIMARY KEY, n integer, a integer, c integer, x integer);
+        CREATE FUNCTION f1() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.a := 10 / NEW.n; RETURN NEW; END';
+        CREATE FUNCTION f2() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.c := NEW.a; RETURN NEW; END';
+        CREATE FUNCTION f3() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.a := 0; RETURN NEW; END';
+        CREATE TRIGGER t1 BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f1();
+        CREATE TRIGGER t2 BEFORE UPDATE OF x ON t FOR EACH ROW EXECUTE FUNCTION f2();";
+    let third = "CREATE TRIGGER t3 BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f3()";
+    let refused = refusal(&compiled(schema), third).expect(third);
+    assert_eq!(refused.0, "0A000", "{refused:?}");
+    // With t2 always there, the quotient is used.
+    let always = schema.replace("UPDATE OF x", "UPDATE");
+    assert_eq!(refusal(&compiled(&always), third), None);
+}
+
+/// A trigger that keeps a column as it was moves no row.
+#[test]
+fn a_kept_key_is_no_changed_key() {
+    let schema = "
+        CREATE TABLE t (id integer PRIMARY KEY, n integer);
+        CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.id := OLD.id; RETURN NEW; END';
+        CREATE TRIGGER keep BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION keep();";
+    let mut database = Database::with(schema, &["INSERT INTO t VALUES (1, 5)"]);
+    for statement in [
+        "INSERT INTO t VALUES (1, 6) ON CONFLICT (id) DO UPDATE SET n = excluded.n RETURNING n",
+        "UPDATE t SET id = 2, n = n + 1 RETURNING n",
+    ] {
+        database.check(
+            statement,
+            if statement.starts_with('I') { "6" } else { "7" },
+        );
+        database.check("SELECT id FROM t", "1");
+    }
+}
+
+/// The operands of AND are evaluated from the left, and may fail before one decides.
+#[test]
+fn what_comes_before_a_constant_operand_may_fail() {
+    let schema = "
+        CREATE TABLE t (id integer PRIMARY KEY, n integer, a integer);
+        CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN IF 1 / NEW.n > 0 AND TG_OP = ''UPDATE'' THEN NEW.a := 1; END IF; RETURN NEW; END';
+        CREATE TRIGGER f BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f();";
+    let mut database = Database::with(schema, &[]);
+    database.refuse("INSERT INTO t VALUES (1, 0)", "22012");
+    database.check("INSERT INTO t VALUES (1, 1) RETURNING a", "-");
+    database.check("UPDATE t SET n = 1 RETURNING a", "1");
+}
