@@ -101,3 +101,45 @@ fn triggers_fire_for_prepared_statements() {
         service.stop().expect("it stops");
     }
 }
+
+/// Declared procedures fire them, also where an UPDATE is deferred to the owner of the row.
+#[test]
+fn declared_procedures_fire_triggers() {
+    const FILE: &str = "
+        CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL, last integer, seen timestamptz);
+        CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN NEW.last := OLD.n; NEW.seen := now(); RETURN NEW; END $$;
+        CREATE TRIGGER remember BEFORE INSERT OR UPDATE OF n ON t FOR EACH ROW EXECUTE FUNCTION remember();
+        CREATE PROCEDURE put(i integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+            INSERT INTO t (id, n, last) VALUES (i, x, x); END;
+        CREATE PROCEDURE grow(i integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+            UPDATE t SET n = n + x WHERE id = i; END;";
+    for guarantee in [Guarantee::Serializable, Guarantee::Invariants] {
+        let service = start_with(&[FILE], guarantee, options());
+        let mut ann = connect(&service);
+        run(&mut ann, "CALL put(1, 10)");
+        let of = |client: &mut Client| {
+            let found = rows(client, "SELECT n, last, seen IS NOT NULL FROM t");
+            let row = &found[0];
+            (
+                row.get::<_, i32>(0),
+                row.get::<_, Option<i32>>(1),
+                row.get::<_, bool>(2),
+            )
+        };
+        assert_eq!(of(&mut ann), (10, None, true));
+        run(&mut ann, "CALL grow(1, 5)");
+        assert_eq!(of(&mut ann), (15, Some(10), true));
+        run(&mut ann, "UPDATE t SET last = 7");
+        assert_eq!(of(&mut ann), (15, Some(7), true));
+        let found = rows(
+            &mut ann,
+            "SELECT trigger_name, event_manipulation, action_order, action_statement
+             FROM information_schema.triggers ORDER BY 2",
+        );
+        let events: Vec<String> = found.iter().map(|row| row.get(1)).collect();
+        assert_eq!(events, ["INSERT", "UPDATE"]);
+        assert_eq!(found[0].get::<_, String>(3), "EXECUTE FUNCTION remember()");
+        service.stop().expect("it stops");
+    }
+}
