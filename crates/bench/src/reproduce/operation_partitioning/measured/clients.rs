@@ -154,7 +154,12 @@ impl Connections {
             Connections::Sent(connection) => connection
                 .batch_execute(&call.text)
                 .map_err(Failure::Refused),
-            Connections::TwoPhase(coordinator) => coordinator.run(call),
+            Connections::TwoPhase(coordinator) => {
+                let changes = call
+                    .is_global
+                    .then(|| call.changes.as_ref().unwrap_or(&call.text));
+                coordinator.run(&call.text, changes.map(String::as_str))
+            }
         }
     }
 

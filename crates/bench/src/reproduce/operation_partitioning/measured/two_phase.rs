@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use postgres::{Client, IsolationLevel};
 
 use super::super::databases::DatabaseError;
-use super::clients::Call;
 use super::ring::Ring;
 
 /// What a participant is asked for.
@@ -171,13 +170,13 @@ impl Coordinator {
         })
     }
 
-    /// Runs an operation, and returns when it is decided.
-    pub(super) fn run(&mut self, call: &Call) -> Result<(), Failure> {
-        if !call.is_global || self.others.is_empty() {
-            let done = self.home.batch_execute(&call.text);
+    /// Runs an operation here, and `changes` on the other servers if it is global; returns when it is decided.
+    pub(super) fn run(&mut self, text: &str, changes: Option<&str>) -> Result<(), Failure> {
+        let Some(changes) = changes.filter(|_| !self.others.is_empty()) else {
+            let done = self.home.batch_execute(text);
             return done.map_err(Failure::Refused);
-        }
-        let begun = self.home.batch_execute(&format!("BEGIN; {}", call.text));
+        };
+        let begun = self.home.batch_execute(&format!("BEGIN; {text}"));
         if let Err(error) = begun {
             let _ = self.home.batch_execute("ROLLBACK");
             return Err(Failure::Refused(error));
@@ -186,7 +185,7 @@ impl Coordinator {
         self.number += 1;
         for other in &self.others {
             other.send(Request::Prepare {
-                text: call.changes.as_ref().unwrap_or(&call.text).clone(),
+                text: changes.to_owned(),
                 number,
             });
         }
