@@ -12,6 +12,8 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use anabranch_storage::media::{Media, MediaError};
 
@@ -19,6 +21,10 @@ use crate::removal::{Reader, Remover};
 
 /// The file whose lock keeps other processes out.
 const LOCK: &str = "lock";
+
+/// How often a lock is tried again, and the pause before each.
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// An open file of a folder, to be synced by another thread.
 #[derive(Debug)]
@@ -112,7 +118,16 @@ impl FileDisk {
             .write(true)
             .open(folder.join(LOCK))
             .map_err(failed)?;
-        match lock.try_lock() {
+        let mut locked = lock.try_lock();
+        // A process that has just ended, or a program that this process is starting, may have the lock for a moment.
+        for _ in 0..LOCK_ATTEMPTS {
+            if !matches!(locked, Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            thread::sleep(LOCK_PAUSE);
+            locked = lock.try_lock();
+        }
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(MediaError::Failed {
