@@ -235,8 +235,9 @@ fn database(
     // Changes of other servers would fire them again.
     if let Some(trigger) = compiled.catalog().triggers.first() {
         let name = &trigger.name;
-        let error =
-            format!("error: trigger \"{name}\": a ring of embedded servers has no triggers");
+        let error = format!(
+            "error: trigger \"{name}\": an embedded ring has no triggers; leave it out, or use PostgreSQL servers (--belt)"
+        );
         return Err(error.into());
     }
     // Clients may write every table: none is left without locks.
