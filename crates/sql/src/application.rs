@@ -289,6 +289,7 @@ impl Application {
             constraints: &self.constraints,
             ctes: Vec::new(),
             rows_ahead: 0,
+            withheld: None,
         };
         run.check_deferred(selection).await
     }
@@ -482,6 +483,7 @@ impl CompiledStatement {
             constraints: &self.constraints,
             ctes: Vec::new(),
             rows_ahead: 0,
+            withheld: None,
         };
         let (rows, count) = run.statement(&self.statement, Deferral::None).await?;
         Ok(ResultSet {

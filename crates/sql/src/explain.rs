@@ -9,7 +9,7 @@ use crate::{
     plan::{
         Body, Distinct, Finish, Join, KeyPart, Path, Query, RowsOf, Select, Step, SubqueryKind,
         TableFunction, TableRead, WhenLocked,
-        statement::{Statement, StatementKind},
+        statement::{CompoundKind, Statement, StatementKind},
     },
     procedure::CompiledProcedure,
     summary::Deferral,
@@ -92,7 +92,10 @@ fn headline(statement: &Statement) -> String {
         StatementKind::Insert(insert) => format!("Insert on {}", insert.schema.name),
         StatementKind::Update(update) => format!("Update on {}", update.schema.name),
         StatementKind::Delete(delete) => format!("Delete on {}", delete.schema.name),
-        StatementKind::Compound(several) => format!("Several: {} (it does not run)", several.what),
+        StatementKind::Compound(several) => match several.kind {
+            CompoundKind::With { .. } => "Several".into(),
+            CompoundKind::Merge => "Merge".into(),
+        },
     }
 }
 
@@ -133,8 +136,16 @@ pub(crate) fn statement(out: &mut String, statement: &Statement, variables: &[St
             steps(out, &delete.steps, 1, &mut names);
         }
         StatementKind::Compound(several) => {
-            for part in &several.parts {
-                line(out, 1, &headline(part));
+            for (place, part) in several.parts.iter().enumerate() {
+                let number = match &several.kind {
+                    CompoundKind::With { numbers } => numbers.get(place),
+                    CompoundKind::Merge => None,
+                };
+                let cte = number.map_or(String::new(), |number| format!("CTE {number}: "));
+                line(out, 1, &format!("{cte}{}", headline(part)));
+                let mut steps = String::new();
+                self::statement(&mut steps, part, variables);
+                steps.lines().for_each(|step| line(out, 1, step));
             }
         }
     }

@@ -5,6 +5,8 @@
 //! `ANABRANCH_ANALYSIS_CASES=N` so many cases of each instead of 60. What a seed has found is a named test in
 //! `regressions.rs`.
 
+mod compound;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Range;
@@ -536,6 +538,18 @@ fn statement(random: &mut Random, body: &mut Body, schema: &Schema, depth: u32) 
 }
 
 fn procedure(random: &mut Random, schema: &Schema, number: u64) -> String {
+    procedure_of(random, schema, number, |random, body, schema| {
+        statement(random, body, schema, 2)
+    })
+}
+
+/// A procedure of such statements.
+fn procedure_of(
+    random: &mut Random,
+    schema: &Schema,
+    number: u64,
+    statement: impl Fn(&mut Random, &mut Body, &Schema) -> String,
+) -> String {
     let mut body = Body {
         parameters: Vec::new(),
         statements: String::new(),
@@ -549,7 +563,7 @@ fn procedure(random: &mut Random, schema: &Schema, number: u64) -> String {
         );
     }
     for _ in 0..1 + random.below(3) {
-        let text = statement(random, &mut body, schema, 2);
+        let text = statement(random, &mut body, schema);
         body.statements += &text;
         body.statements += "\n    ";
     }

@@ -1,11 +1,9 @@
-//! Binds MERGE for the analyser: each clause as a statement of its own.
+//! Binds MERGE: each clause as a part of a compound statement, and for the analyser as a statement of its own.
 //!
 //! `WHEN MATCHED` is an UPDATE or DELETE of the target, joined with the source; `WHEN NOT MATCHED` is an INSERT of the
 //! source rows without a target row; `WHEN NOT MATCHED BY SOURCE` is an UPDATE or DELETE of the target rows without a
 //! source row. A clause applies to a row only if the earlier clauses of its kind do not: their conditions are part of
 //! its own.
-//!
-//! MERGE does not run here: clause by clause, each would have to see the rows as they were before all of them.
 
 use sqlparser::{
     ast::{
@@ -17,7 +15,15 @@ use sqlparser::{
 };
 
 use super::{Bind, Binder, modify::Shared, with::several};
-use crate::{diagnostic::Diagnostic, plan::statement::Statement};
+use crate::{
+    diagnostic::Diagnostic,
+    expression::Expression,
+    plan::{
+        Body,
+        statement::{CompoundKind, Statement, StatementKind},
+        walk,
+    },
+};
 
 /// The kinds of clauses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,8 +120,28 @@ impl Binder<'_> {
         if clauses.is_empty() {
             return unsupported("a MERGE that changes nothing");
         }
-        Ok(several("MERGE", clauses, place))
+        if clauses.len() > 1 && clauses.iter().any(chooses_by_drawing) {
+            // Each clause evaluates them for itself.
+            return unsupported("a function that draws in the source or a condition of a MERGE");
+        }
+        Ok(several(CompoundKind::Merge, clauses, place))
     }
+}
+
+/// Whether which rows a clause changes depends on what is drawn.
+fn chooses_by_drawing(clause: &Statement) -> bool {
+    let mut draws = false;
+    let mut visit = |expression: &Expression| draws |= expression.is_volatile();
+    match &clause.kind {
+        StatementKind::Update(update) => walk::steps(&update.steps, &mut visit),
+        StatementKind::Delete(delete) => walk::steps(&delete.steps, &mut visit),
+        StatementKind::Insert(insert) => match &insert.query.body {
+            Body::Select(select) => walk::select_but_output(select, &mut visit),
+            _ => draws = true,
+        },
+        StatementKind::Query(_) | StatementKind::Compound(_) => {}
+    }
+    draws
 }
 
 /// The INSERT of the source rows without a target row.

@@ -1,10 +1,10 @@
 //! Binds WITH, before statements that change data and with such statements in it.
 //!
-//! A query in a WITH is bound and runs as a query. A statement that changes data in a WITH becomes a statement of its
-//! own for the analyser; its RETURNING gives rows of opaque values to the statements after it. It does not run: all
-//! parts would have to see the rows as they were before any of them.
+//! A query in a WITH is bound and runs as a query. A statement that changes data in a WITH becomes a part of a compound
+//! statement (see [`crate::execute::compound`]), and a statement of its own for the analyser; its RETURNING gives rows of
+//! opaque values to the statements after it.
 
-use std::sync::OnceLock;
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use sqlparser::ast::{self, SetExpr};
 
@@ -13,9 +13,10 @@ use super::{
     term::RawTerm,
 };
 use crate::{
+    diagnostic::Diagnostic,
     plan::{
         Query,
-        statement::{CompoundStatement, Statement, StatementKind},
+        statement::{CompoundKind, CompoundStatement, Statement, StatementKind},
     },
     source::Span,
 };
@@ -43,6 +44,7 @@ fn changing(body: &SetExpr) -> Option<&ast::Statement> {
 impl Binder<'_> {
     /// The common table expressions of a query.
     pub(super) fn with(&mut self, with: &ast::With) -> Bind<Vec<(usize, Query)>> {
+        self.refuse_repeated_names(with)?;
         if with.recursive {
             return self.with_recursive(with);
         }
@@ -53,8 +55,26 @@ impl Binder<'_> {
         Ok(ctes)
     }
 
+    fn refuse_repeated_names(&self, with: &ast::With) -> Bind<()> {
+        let mut names = BTreeSet::new();
+        for cte in &with.cte_tables {
+            let name = fold(&cte.alias.name);
+            if names.contains(&name) {
+                let message = format!("WITH query name \"{name}\" specified more than once");
+                return Err(self.error("42712", message, &cte.alias));
+            }
+            names.insert(name);
+        }
+        Ok(())
+    }
+
     /// A common table expression that is a query.
     pub(super) fn reading(&mut self, with: &ast::With, cte: &ast::Cte) -> Bind<(usize, Query)> {
+        if changes_data(&cte.query) {
+            let message =
+                "WITH clause containing a data-modifying statement must be at the top level";
+            return Err(self.error("0A000", message, &cte.alias));
+        }
         let query = self.query(&cte.query)?;
         if query.correlated {
             self.refuse_outer_reference(with)?;
@@ -107,7 +127,9 @@ impl Binder<'_> {
     pub(crate) fn changing(&mut self, query: &ast::Query, shared: &Shared<'_>) -> Bind<Statement> {
         let mut ctes = Vec::new();
         let mut parts = Vec::new();
+        let mut numbers = Vec::new();
         if let Some(with) = &query.with {
+            self.refuse_repeated_names(with)?;
             let into_types = std::mem::take(&mut self.into_types);
             let is_reading = |cte: &ast::Cte| changing(&cte.query.body).is_none();
             if with.recursive {
@@ -127,7 +149,19 @@ impl Binder<'_> {
                     return Err(self.unsupported("a WITH in a WITH that changes data", with));
                 }
                 let part = self.apart(statement, shared)?;
-                self.visible(with, cte, part.columns.clone())?;
+                if matches!(part.kind, StatementKind::Compound(_)) {
+                    return Err(self.unsupported("a MERGE in a WITH", with));
+                }
+                numbers.push(self.visible(with, cte, part.columns.clone())?);
+                if part.columns.is_empty()
+                    && let Some(visible) = self.ctes.last_mut()
+                {
+                    let message = format!(
+                        "WITH query \"{}\" does not have a RETURNING clause",
+                        visible.name
+                    );
+                    visible.rows = CteReference::Refused("0A000", message);
+                }
                 parts.push(part);
             }
             self.into_types = into_types;
@@ -155,8 +189,19 @@ impl Binder<'_> {
         if parts.is_empty() {
             return Ok(last);
         }
+        if matches!(last.kind, StatementKind::Compound(_)) {
+            let construct = "a MERGE behind a WITH that changes data";
+            return Err(Diagnostic::unsupported(construct, self.place));
+        }
         parts.push(last);
-        Ok(several("a WITH that changes data", parts, self.place))
+        if let Some(table) = inserted_beside_a_conflict(&parts) {
+            let construct =
+                format!("ON CONFLICT of \"{table}\" beside another INSERT into it in a WITH");
+            let help = "write them as statements of their own, in a transaction";
+            return Err(Diagnostic::unsupported(construct, self.place).help(help));
+        }
+        let kind = CompoundKind::With { numbers };
+        Ok(several(kind, parts, self.place))
     }
 
     /// Binds a statement that changes data, in a binder of its own.
@@ -175,8 +220,29 @@ impl Binder<'_> {
     }
 }
 
+/// The table into which one part inserts unless there is a conflict, and another part inserts as well: the rows of the
+/// other are not there yet when conflicts are looked for.
+fn inserted_beside_a_conflict(parts: &[Statement]) -> Option<&str> {
+    let inserts = || {
+        parts
+            .iter()
+            .enumerate()
+            .filter_map(|(place, part)| match &part.kind {
+                StatementKind::Insert(insert) => Some((place, &**insert)),
+                _ => None,
+            })
+    };
+    inserts().find_map(|(place, one)| {
+        one.conflict.as_ref()?;
+        let mut others = inserts();
+        others
+            .any(|(other, of)| other != place && of.schema.id == one.schema.id)
+            .then_some(one.schema.name.as_str())
+    })
+}
+
 /// A compound statement, with the result of the last part.
-pub(super) fn several(what: &'static str, mut parts: Vec<Statement>, place: Span) -> Statement {
+pub(super) fn several(kind: CompoundKind, mut parts: Vec<Statement>, place: Span) -> Statement {
     let mut accesses: Vec<RawAccess> = Vec::new();
     let (mut columns, mut terms) = (Vec::new(), Vec::new());
     for part in &mut parts {
@@ -188,7 +254,7 @@ pub(super) fn several(what: &'static str, mut parts: Vec<Statement>, place: Span
         terms.iter_mut().for_each(|term| shift(term, first));
     }
     Statement {
-        kind: StatementKind::Compound(CompoundStatement { what, parts }),
+        kind: StatementKind::Compound(CompoundStatement { kind, parts }),
         ctes: Vec::new(),
         columns,
         accesses,

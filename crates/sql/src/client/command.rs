@@ -12,6 +12,8 @@ pub enum CommandTag {
     Update,
     /// DELETE.
     Delete,
+    /// MERGE.
+    Merge,
     /// CALL.
     Call,
     /// COPY.
@@ -26,6 +28,7 @@ impl CommandTag {
             CommandTag::Insert => "INSERT",
             CommandTag::Update => "UPDATE",
             CommandTag::Delete => "DELETE",
+            CommandTag::Merge => "MERGE",
             CommandTag::Call => "CALL",
             CommandTag::Copy => "COPY",
         }

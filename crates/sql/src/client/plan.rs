@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anabranch_types::DataType;
-use sqlparser::ast;
 
 use super::{
     call::{self, CallShape},
@@ -23,7 +22,7 @@ use crate::{
     },
     diagnostic::Diagnostic,
     explain,
-    plan::statement::{Statement, StatementKind},
+    plan::statement::{CompoundKind, StatementKind},
     session_value::SessionValue,
 };
 
@@ -160,13 +159,13 @@ impl Application {
         }
         let known = std::mem::take(&mut binder.parameters);
         drop(binder);
-        let tag = tag(&bound, syntax)?;
+        let tag = tag(&bound.kind);
         let parameters = variables.parameters(&known)?;
         let session_values = variables.into_session();
         let mut all = parameters.clone();
         all.extend(session_values.iter().map(SessionValue::data_type));
-        let columns = match (&bound.kind, bound.columns.is_empty()) {
-            (StatementKind::Query(_), _) | (_, false) => Some(bound.columns.clone().into()),
+        let columns = match (tag, bound.columns.is_empty()) {
+            (CommandTag::Select, _) | (_, false) => Some(bound.columns.clone().into()),
             (_, true) => None,
         };
         let writes = !matches!(bound.kind, StatementKind::Query(_));
@@ -243,18 +242,16 @@ fn of_client(problem: Diagnostic) -> Diagnostic {
     }
 }
 
-fn tag(bound: &Statement, syntax: &ast::Statement) -> Bind<CommandTag> {
-    match &bound.kind {
-        StatementKind::Query(_) => Ok(CommandTag::Select),
-        StatementKind::Insert(_) => Ok(CommandTag::Insert),
-        StatementKind::Update(_) => Ok(CommandTag::Update),
-        StatementKind::Delete(_) => Ok(CommandTag::Delete),
-        StatementKind::Compound(several) => {
-            let help = match syntax {
-                ast::Statement::Merge(_) => "use INSERT … ON CONFLICT, UPDATE and DELETE",
-                _ => "send them as statements of their own",
-            };
-            Err(Diagnostic::unsupported(several.what, bound.span).help(help))
-        }
+/// The tag of a statement: of a compound one that of its last part.
+fn tag(kind: &StatementKind) -> CommandTag {
+    match kind {
+        StatementKind::Query(_) => CommandTag::Select,
+        StatementKind::Insert(_) => CommandTag::Insert,
+        StatementKind::Update(_) => CommandTag::Update,
+        StatementKind::Delete(_) => CommandTag::Delete,
+        StatementKind::Compound(several) => match (&several.kind, several.parts.last()) {
+            (CompoundKind::With { .. }, Some(last)) => tag(&last.kind),
+            _ => CommandTag::Merge,
+        },
     }
 }

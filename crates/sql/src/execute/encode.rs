@@ -273,7 +273,7 @@ impl<T: Transaction> Run<'_, T> {
                 row: row.clone(),
                 patches: encoded.patches.clone(),
             };
-            self.transaction.write(self.statement, effect)?;
+            self.write(effect)?;
         }
         Ok(())
     }

@@ -258,7 +258,7 @@ impl<T: Transaction> Run<'_, T> {
             row,
             patches,
         };
-        self.transaction.write(self.statement, effect)
+        self.write(effect)
     }
 
     /// For each row, the existing row that it conflicts with.
@@ -417,16 +417,13 @@ impl<T: Transaction> Run<'_, T> {
         let new = self.changed_row(schema, &row, &changes)?;
         let values = new.values(&schema.layout);
         let arguments = changes.iter().map(|(_, value)| value.clone()).collect();
-        self.transaction.write(
-            self.statement,
-            Effect::Update {
-                table: schema.id,
-                key,
-                program: update.program,
-                arguments,
-                outputs: None,
-            },
-        )?;
+        self.write(Effect::Update {
+            table: schema.id,
+            key,
+            program: update.program,
+            arguments,
+            outputs: None,
+        })?;
         let assigned: Vec<ColumnIndex> = changes.iter().map(|(column, _)| *column).collect();
         let rows = RowValues {
             schema,

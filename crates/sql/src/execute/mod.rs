@@ -11,6 +11,7 @@
 
 pub(crate) mod aggregate;
 mod collected;
+pub(crate) mod compound;
 pub(crate) mod encode;
 pub(crate) mod expand;
 pub(crate) mod finish;
@@ -25,7 +26,7 @@ mod statistics;
 pub(crate) mod subquery;
 pub(crate) mod window;
 
-use self::aggregate::GroupStep;
+use self::{aggregate::GroupStep, compound::Withheld};
 use std::{future::Future, ops::Range, pin::Pin, sync::Arc};
 
 use anabranch_types::Value;
@@ -63,6 +64,8 @@ pub(crate) struct Run<'r, T> {
     pub(crate) ctes: Vec<Option<Arc<Vec<Value>>>>,
     /// The rows that a SELECT … SKIP LOCKED reads beyond its LIMIT: as many may turn out to be locked.
     pub(crate) rows_ahead: u32,
+    /// What the parts of a compound statement have written so far.
+    pub(crate) withheld: Option<Box<Withheld>>,
 }
 
 /// The rows of a query.
@@ -137,15 +140,20 @@ impl<T: Transaction> Run<'_, T> {
     /// Runs common table expressions, each once.
     pub(crate) async fn named(&mut self, ctes: &[(usize, Query)]) -> Result<(), TransactionError> {
         for (number, cte) in ctes {
-            if self.ctes.len() <= *number {
-                self.ctes.resize(*number + 1, None);
-            }
-            if self.ctes[*number].is_none() {
+            if self.ctes.get(*number).is_none_or(Option::is_none) {
                 let rows = self.nested(cte, None).await?;
-                self.ctes[*number] = Some(Arc::new(rows.into_values().1));
+                self.name_rows(*number, rows.into_values().1);
             }
         }
         Ok(())
+    }
+
+    /// Notes the rows of a common table expression.
+    fn name_rows(&mut self, number: usize, values: Vec<Value>) {
+        if self.ctes.len() <= number {
+            self.ctes.resize(number + 1, None);
+        }
+        self.ctes[number] = Some(Arc::new(values));
     }
 
     /// Runs a query, for each of the parent's tuples in the range if there is a parent.

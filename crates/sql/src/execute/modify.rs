@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::{
     Run,
+    compound::Cause,
     insert::{Changed, too_long},
     key::primary_key,
     referential::RowValues,
@@ -56,7 +57,7 @@ impl<T: Transaction> Run<'_, T> {
         let mut batch = Batch::single(update.stride);
         self.steps(&update.steps, &mut batch).await?;
         let schema = &*update.schema;
-        let chosen = distinct_targets(&batch);
+        let chosen = self.targets(&batch)?;
         let mut changes: Vec<Change> = Vec::new();
         self.draw(update.uniques * chosen.len());
         for tuple in chosen {
@@ -86,7 +87,7 @@ impl<T: Transaction> Run<'_, T> {
                         arguments: arguments(deferred, columns, &frame, *tuple)?,
                         outputs: None,
                     };
-                    self.transaction.write(self.statement, effect)?;
+                    self.write(effect)?;
                 }
                 _ => self.write_change(update, key, &new, values)?,
             }
@@ -139,6 +140,16 @@ impl<T: Transaction> Run<'_, T> {
             count,
             rows: self.returned(list, &batch, tuples).await?,
         })
+    }
+
+    /// The tuples of the rows that an UPDATE or DELETE changes, each row once.
+    fn targets(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Failure> {
+        let chosen = distinct_targets(batch);
+        match &self.withheld {
+            Some(withheld) if chosen.len() < batch.len() => withheld.check_repeated()?,
+            _ => {}
+        }
+        Ok(chosen)
     }
 
     /// The new values of a row.
@@ -210,7 +221,7 @@ impl<T: Transaction> Run<'_, T> {
                     table: schema.id,
                     key: key.clone(),
                 };
-                self.transaction.write(self.statement, delete)?;
+                self.write(delete)?;
                 let (row, patches) = (new.clone(), SmallVec::new());
                 let insert = Effect::Insert {
                     table: schema.id,
@@ -218,7 +229,7 @@ impl<T: Transaction> Run<'_, T> {
                     row,
                     patches,
                 };
-                return self.transaction.write(self.statement, insert);
+                return self.write(insert);
             }
         }
         let arguments = values.iter().map(|(_, value)| value.clone()).collect();
@@ -229,7 +240,7 @@ impl<T: Transaction> Run<'_, T> {
             arguments,
             outputs: None,
         };
-        self.transaction.write(self.statement, effect)
+        self.write(effect)
     }
 
     /// A row with some columns changed, checked against NOT NULL and CHECK.
@@ -305,7 +316,7 @@ impl<T: Transaction> Run<'_, T> {
                 arguments,
                 outputs,
             };
-            self.transaction.write(self.statement, effect)?;
+            self.write(effect)?;
             self.context.budget.spend(1);
             self.pause_if_due().await?;
         }
@@ -337,7 +348,7 @@ impl<T: Transaction> Run<'_, T> {
                 arguments,
                 outputs: Some(self.transaction.slots(deferred.outputs)),
             };
-            self.transaction.write(self.statement, effect)?;
+            self.write(effect)?;
             self.context.budget.spend(1);
             self.pause_if_due().await?;
         }
@@ -384,7 +395,7 @@ impl<T: Transaction> Run<'_, T> {
     pub(crate) async fn delete(&mut self, delete: &Delete) -> Result<Changed, TransactionError> {
         let mut batch = Batch::single(delete.stride);
         self.steps(&delete.steps, &mut batch).await?;
-        let chosen = distinct_targets(&batch);
+        let chosen = self.targets(&batch)?;
         let rows = match &delete.returning {
             None => Vec::new(),
             Some(list) => self.returned(list, &batch, chosen.iter().copied()).await?,
@@ -394,7 +405,8 @@ impl<T: Transaction> Run<'_, T> {
             .map(|tuple| target_of(&batch, *tuple))
             .collect();
         let count = targets.len() as u64;
-        self.delete_rows(&delete.schema, targets).await?;
+        self.delete_rows(&delete.schema, targets, Cause::Statement)
+            .await?;
         Ok(Changed { count, rows })
     }
 }

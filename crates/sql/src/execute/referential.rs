@@ -6,7 +6,7 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use super::{BATCH_TUPLES, Nested, Run, encode::Encoded, key::primary_key};
+use super::{BATCH_TUPLES, Nested, Run, compound::Cause, encode::Encoded, key::primary_key};
 use crate::{
     TransactionError,
     catalog::{Deferrability, ReferentialAction},
@@ -15,6 +15,15 @@ use crate::{
     expression::{Batch, Failure},
     transaction::Transaction,
 };
+
+/// Until when the check of a foreign key waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// COMMIT, or SET CONSTRAINTS … IMMEDIATE.
+    Commit,
+    /// All parts of a compound statement have run.
+    AllParts,
+}
 
 /// Child rows, to look up their parents.
 pub(super) trait ChildRows {
@@ -244,7 +253,7 @@ impl<T: Transaction> Run<'_, T> {
             };
             let columns = || parent.columns.iter();
             let may_wait = rows.may_wait(parent);
-            let is_deferred = self.is_deferred(&parent.name, parent.deferrability);
+            let waits = self.waits(&parent.name, parent.deferrability);
             let mut before: Option<Key> = None;
             for row in 0..count {
                 // Rows of one statement often share a parent.
@@ -260,13 +269,15 @@ impl<T: Transaction> Run<'_, T> {
                         }
                         match parent_key(rows, row, parent) {
                             Some(key) => key,
-                            None if is_deferred => {
-                                let values = columns().map(|column| rows.value(row, *column));
-                                let values = values.collect();
-                                self.defer(Side::Child, (schema.id, number), values);
-                                continue;
-                            }
-                            None => return Err(self.no_parent(rows, row, parent).into()),
+                            None => match waits {
+                                Some(until) => {
+                                    let values = columns().map(|column| rows.value(row, *column));
+                                    let values = values.collect();
+                                    self.defer(until, Side::Child, (schema.id, number), values);
+                                    continue;
+                                }
+                                None => return Err(self.no_parent(rows, row, parent).into()),
+                            },
                         }
                     }
                 };
@@ -275,9 +286,9 @@ impl<T: Transaction> Run<'_, T> {
                     false => SmallVec::new(),
                 };
                 let table = parent.parent.id;
-                if is_deferred && pending.is_empty() {
+                if let (Some(until), true) = (waits, pending.is_empty()) {
                     let values = columns().map(|column| rows.value(row, *column)).collect();
-                    self.defer(Side::Child, (schema.id, number), values);
+                    self.defer(until, Side::Child, (schema.id, number), values);
                     continue;
                 }
                 if parent.index.is_none() && self.transaction.is_known(table, &key, &pending) {
@@ -310,6 +321,7 @@ impl<T: Transaction> Run<'_, T> {
         &'f mut self,
         schema: &'f TableSchema,
         targets: Vec<(Key, Row)>,
+        cause: Cause,
     ) -> Nested<'f, ()> {
         Box::pin(async move {
             for (key, _) in &targets {
@@ -317,7 +329,7 @@ impl<T: Transaction> Run<'_, T> {
                     table: schema.id,
                     key: key.clone(),
                 };
-                self.transaction.write(self.statement, effect)?;
+                self.write_because(effect, cause)?;
             }
             let constraints = self.constraints;
             for child in &constraints.of(schema.id).children {
@@ -327,8 +339,8 @@ impl<T: Transaction> Run<'_, T> {
                         .iter()
                         .map(|column| row.get(&schema.layout, *column))
                         .collect();
-                    if self.defers(child, child.on_delete) {
-                        self.defer_parent(child, parent);
+                    if let Some(until) = self.parent_waits(child, child.on_delete) {
+                        self.defer_parent(until, child, parent);
                         continue;
                     }
                     let found = self.children(child, &parent).await?;
@@ -362,8 +374,8 @@ impl<T: Transaction> Run<'_, T> {
             };
             let (before, after) = (of(old), of(new));
             if before != after {
-                if self.defers(child, child.on_update) {
-                    self.defer_parent(child, before);
+                if let Some(until) = self.parent_waits(child, child.on_update) {
+                    self.defer_parent(until, child, before);
                     continue;
                 }
                 let found = self.children(child, &before).await?;
@@ -374,29 +386,42 @@ impl<T: Transaction> Run<'_, T> {
         Ok(())
     }
 
-    /// Whether a foreign key is checked at the end of the transaction.
-    fn is_deferred(&mut self, name: &str, deferrability: Deferrability) -> bool {
-        deferrability.is_deferrable()
-            && self
-                .transaction
-                .deferred_checks()
-                .is_some_and(|checks| checks.defers(name, deferrability))
-    }
-
-    /// Whether what happens to the children of a parent waits for the end of the transaction. Actions do not.
-    fn defers(&mut self, child: &ChildReference, action: ReferentialAction) -> bool {
-        action == ReferentialAction::NoAction && self.is_deferred(&child.name, child.deferrability)
-    }
-
-    fn defer_parent(&mut self, child: &ChildReference, values: Vec<Value>) {
-        if !values.iter().any(Value::is_null) {
-            self.defer(Side::Parent, (child.child.id, child.number), values);
+    /// Until when the check of a foreign key waits; `None` if it is run at once.
+    fn waits(&mut self, name: &str, deferrability: Deferrability) -> Option<Until> {
+        let checks = match deferrability.is_deferrable() {
+            true => self.transaction.deferred_checks(),
+            false => None,
+        };
+        match checks.is_some_and(|checks| checks.defers(name, deferrability)) {
+            true => Some(Until::Commit),
+            // Other parts of the statement may write the parent, or the children.
+            false => self.withheld.is_some().then_some(Until::AllParts),
         }
     }
 
-    fn defer(&mut self, side: Side, key: (TableId, usize), values: Vec<Value>) {
+    /// Until when the check waits that a parent has no children; `None` if it is run at once. Actions do not wait, and
+    /// RESTRICT not for COMMIT.
+    fn parent_waits(&mut self, child: &ChildReference, action: ReferentialAction) -> Option<Until> {
+        match action {
+            ReferentialAction::NoAction => self.waits(&child.name, child.deferrability),
+            ReferentialAction::Restrict => self.withheld.is_some().then_some(Until::AllParts),
+            _ => None,
+        }
+    }
+
+    fn defer_parent(&mut self, until: Until, child: &ChildReference, values: Vec<Value>) {
+        if !values.iter().any(Value::is_null) {
+            self.defer(until, Side::Parent, (child.child.id, child.number), values);
+        }
+    }
+
+    fn defer(&mut self, until: Until, side: Side, key: (TableId, usize), values: Vec<Value>) {
         let statement = self.statement;
-        if let Some(checks) = self.transaction.deferred_checks() {
+        let checks = match until {
+            Until::Commit => self.transaction.deferred_checks(),
+            Until::AllParts => self.withheld.as_mut().map(|withheld| &mut withheld.checks),
+        };
+        if let Some(checks) = checks {
             checks.note(statement, side, key, values);
         }
     }
@@ -426,7 +451,7 @@ impl<T: Transaction> Run<'_, T> {
     }
 
     /// Runs checks that one statement has noted.
-    async fn check_deferred_part(
+    pub(super) async fn check_deferred_part(
         &mut self,
         part: &[(usize, Check)],
     ) -> Result<(), TransactionError> {
@@ -563,7 +588,9 @@ impl<T: Transaction> Run<'_, T> {
             (ReferentialAction::NoAction | ReferentialAction::Restrict, _) => {
                 return Err(self.has_children(parent, child, &rows[0].1).into());
             }
-            (ReferentialAction::Cascade, None) => return self.delete_rows(schema, rows).await,
+            (ReferentialAction::Cascade, None) => {
+                return self.delete_rows(schema, rows, Cause::Action).await;
+            }
             (ReferentialAction::Cascade, Some(after)) => after,
             (ReferentialAction::SetNull, _) => child.columns.iter().map(|_| Value::Null).collect(),
             (ReferentialAction::SetDefault, _) => {
@@ -616,15 +643,10 @@ impl<T: Transaction> Run<'_, T> {
                 arguments,
                 outputs: None,
             };
-            self.transaction.write(self.statement, effect)?;
+            self.write_because(effect, Cause::Action)?;
         } else {
-            self.transaction.write(
-                self.statement,
-                Effect::Delete {
-                    table: schema.id,
-                    key,
-                },
-            )?;
+            let table = schema.id;
+            self.write_because(Effect::Delete { table, key }, Cause::Action)?;
             let values = new.values(&schema.layout);
             self.insert_row(schema, new_key, &values)?;
         }

@@ -39,13 +39,23 @@ pub(crate) enum StatementKind {
     Compound(CompoundStatement),
 }
 
-/// A statement that the analyser sees as several, and that does not run: a MERGE with its clauses, or data-modifying
-/// statements in a WITH.
+/// A statement of several, each of which sees the rows as they were before all of them.
 #[derive(Debug)]
 pub(crate) struct CompoundStatement {
-    /// Its name in messages.
-    pub(crate) what: &'static str,
+    pub(crate) kind: CompoundKind,
     pub(crate) parts: Vec<Statement>,
+}
+
+/// What a compound statement was written as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CompoundKind {
+    /// A WITH with statements that change data, and the statement behind it.
+    With {
+        /// The common table expressions whose rows the parts return, in the order of parts: the last has none.
+        numbers: Vec<usize>,
+    },
+    /// A MERGE with its clauses.
+    Merge,
 }
 
 impl StatementKind {

@@ -396,8 +396,11 @@ impl DeclaredReads {
             StatementKind::Delete(delete) => {
                 self.steps(id, &delete.steps, delete.stride, knowledge)
             }
-            // It does not run.
-            StatementKind::Compound(_) => {}
+            StatementKind::Compound(several) => {
+                for part in &several.parts {
+                    self.statement(id, part, knowledge);
+                }
+            }
         }
     }
 

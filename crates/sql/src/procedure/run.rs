@@ -516,6 +516,7 @@ impl<T: Transaction> Machine<'_, T> {
             constraints: &procedure.constraints,
             ctes: Vec::new(),
             rows_ahead: 0,
+            withheld: None,
         };
         let deferral = match self.within {
             true => Deferral::None,
@@ -808,6 +809,19 @@ impl<T: Transaction> Run<'_, T> {
             self.context.reserve.set(Some((drawn, 0)));
         }
         self.named(&statement.ctes).await?;
+        if let StatementKind::Compound(several) = &statement.kind {
+            return self.compound(several).await;
+        }
+        self.simple(statement, deferral).await
+    }
+
+    /// Runs a statement that is not compound.
+    pub(crate) async fn simple(
+        &mut self,
+        statement: &Statement,
+        deferral: Deferral,
+    ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
+        self.named(&statement.ctes).await?;
         let changed = match &statement.kind {
             StatementKind::Query(query) => {
                 let rows = self.query(query, None).await?;
@@ -831,13 +845,7 @@ impl<T: Transaction> Run<'_, T> {
             StatementKind::Insert(insert) => self.insert(insert).await?,
             StatementKind::Update(update) => self.update(update, deferral).await?,
             StatementKind::Delete(delete) => self.delete(delete).await?,
-            StatementKind::Compound(several) => {
-                let message = format!(
-                    "{} is analysed, and does not run: write its parts as statements of their own",
-                    several.what
-                );
-                return Err(failure("0A000", message).into());
-            }
+            StatementKind::Compound(_) => unreachable!("parts are not compound"),
         };
         Ok((changed.rows, changed.count))
     }

@@ -81,6 +81,18 @@ fn triggers_fire_and_change() {
     check_script("triggers.sql");
 }
 
+/// With PostgreSQL 15's answers.
+#[test]
+fn statements_that_change_data_in_a_with_run() {
+    check_script("with.sql");
+}
+
+/// With PostgreSQL 15's answers.
+#[test]
+fn merge_runs() {
+    check_script("merge.sql");
+}
+
 #[test]
 fn indexes_of_expressions_and_of_some_rows_change() {
     check_script("indexes.sql");
