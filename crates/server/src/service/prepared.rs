@@ -155,6 +155,12 @@ impl Prepared {
         }
     }
 
+    /// Whether it is a statement that changes data by itself, not by what it calls.
+    pub(crate) fn changes_data(&self) -> bool {
+        let plan = self.run_plan().map(|run| &run.plan);
+        plan.is_some_and(|plan| plan.writes && !matches!(plan.work, ClientWork::Call { .. }))
+    }
+
     /// Whether it is accepted in a block that has failed: it ends the block or a part of it, or does nothing.
     pub(crate) fn ends_transaction(&self) -> bool {
         use anabranch_sql::client::TransactionStatement::{Commit, Rollback, RollbackTo};

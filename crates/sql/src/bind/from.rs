@@ -339,7 +339,8 @@ impl Binder<'_> {
         }
         let text = self.simple_name(name)?;
         let shown = alias.map_or(text.clone(), |alias| fold(&alias.name));
-        if let Some(cte) = self.ctes.iter().rev().find(|cte| cte.name == text) {
+        let mut ctes = self.ctes.iter().rev();
+        if let Some(cte) = ctes.find(|cte| !is_qualified && cte.name == text) {
             let columns = cte.columns.clone();
             let number = match &cte.rows {
                 CteReference::Number(number) => *number,

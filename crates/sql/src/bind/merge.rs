@@ -14,7 +14,7 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{Bind, Binder, modify::Shared, with::several};
+use super::{Bind, Binder, fold, modify::Shared, with::several};
 use crate::{
     diagnostic::Diagnostic,
     expression::Expression,
@@ -44,6 +44,11 @@ impl Binder<'_> {
         if !matches!(&merge.table, TableFactor::Table { args: None, .. }) {
             return unsupported("this target of a MERGE");
         }
+        if merge.source.to_string().contains(" SKIP LOCKED") && merge.clauses.len() > 1 {
+            return unsupported("SKIP LOCKED in the source of a MERGE");
+        }
+        self.check_names(merge)?;
+        let target = self.hidden_from_ctes(&merge.table);
         let mut before: Vec<(When, Option<Expr>)> = Vec::new();
         let mut clauses = Vec::new();
         for clause in &merge.clauses {
@@ -56,7 +61,7 @@ impl Binder<'_> {
             };
             let mut conditions = vec![match when {
                 When::Matched => (*merge.on).clone(),
-                When::NotMatched => not_in(&merge.table, &merge.on),
+                When::NotMatched => not_in(&target, &merge.on),
                 When::NotMatchedBySource => not_in(&merge.source, &merge.on),
             }];
             for (_, earlier) in before.iter().filter(|(of, _)| *of == when) {
@@ -65,7 +70,11 @@ impl Binder<'_> {
                         let condition = Box::new(Expr::Nested(Box::new(condition.clone())));
                         conditions.push(Expr::IsNotTrue(condition));
                     }
-                    None => return unsupported("a clause of MERGE that no row comes to"),
+                    None => {
+                        let message =
+                            "unreachable WHEN clause specified after unconditional WHEN clause";
+                        return Err(Diagnostic::new("42601", message, place));
+                    }
                 }
             }
             conditions.extend(clause.predicate.clone());
@@ -117,14 +126,41 @@ impl Binder<'_> {
             self.scopes.clear();
             clauses.push(statement);
         }
-        if clauses.is_empty() {
-            return unsupported("a MERGE that changes nothing");
-        }
         if clauses.len() > 1 && clauses.iter().any(chooses_by_drawing) {
             // Each clause evaluates them for itself.
             return unsupported("a function that draws in the source or a condition of a MERGE");
         }
         Ok(several(CompoundKind::Merge, clauses, place))
+    }
+
+    /// Binds ON over the target and the source together, so that a name means the same in each clause.
+    fn check_names(&mut self, merge: &ast::Merge) -> Bind<()> {
+        let ast::Statement::Query(mut query) = parsed("SELECT 1 FROM t WHERE true") else {
+            unreachable!("it is written so")
+        };
+        if let SetExpr::Select(select) = &mut *query.body {
+            let target = self.hidden_from_ctes(&merge.table);
+            select.from = vec![relation(&target), relation(&merge.source)];
+            select.selection = Some((*merge.on).clone());
+        }
+        let accesses = std::mem::take(&mut self.accesses);
+        let bound = self.query(&query);
+        self.accesses = accesses;
+        self.scopes.clear();
+        bound.map(|_| ())
+    }
+
+    /// A target, named so that no common table expression of the name is meant.
+    fn hidden_from_ctes(&self, target: &TableFactor) -> TableFactor {
+        let mut target = target.clone();
+        if let TableFactor::Table { name, .. } = &mut target
+            && let [ast::ObjectNamePart::Identifier(only)] = &name.0[..]
+            && self.ctes.iter().any(|cte| cte.name == fold(only))
+        {
+            let schema = ast::ObjectNamePart::Identifier(ast::Ident::new("public"));
+            name.0.insert(0, schema);
+        }
+        target
     }
 }
 

@@ -6,10 +6,12 @@
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
+use anabranch_types::ColumnIndex;
 use sqlparser::ast::{self, SetExpr};
 
 use super::{
-    Bind, Binder, CteReference, RawAccess, RawWrite, VisibleCte, fold, modify::Shared,
+    Bind, Binder, CteReference, RawAccess, RawWrite, VisibleCte, fold,
+    modify::{Shared, changed_columns},
     term::RawTerm,
 };
 use crate::{
@@ -194,9 +196,10 @@ impl Binder<'_> {
             return Err(Diagnostic::unsupported(construct, self.place));
         }
         parts.push(last);
-        if let Some(table) = inserted_beside_a_conflict(&parts) {
-            let construct =
-                format!("ON CONFLICT of \"{table}\" beside another INSERT into it in a WITH");
+        if let Some(table) = conflicting_beside_a_change(&parts) {
+            let construct = format!(
+                "ON CONFLICT of \"{table}\" beside a part of the WITH that inserts into it, deletes from it or changes the key"
+            );
             let help = "write them as statements of their own, in a transaction";
             return Err(Diagnostic::unsupported(construct, self.place).help(help));
         }
@@ -220,24 +223,33 @@ impl Binder<'_> {
     }
 }
 
-/// The table into which one part inserts unless there is a conflict, and another part inserts as well: the rows of the
-/// other are not there yet when conflicts are looked for.
-fn inserted_beside_a_conflict(parts: &[Statement]) -> Option<&str> {
-    let inserts = || {
-        parts
-            .iter()
-            .enumerate()
-            .filter_map(|(place, part)| match &part.kind {
-                StatementKind::Insert(insert) => Some((place, &**insert)),
-                _ => None,
-            })
-    };
-    inserts().find_map(|(place, one)| {
-        one.conflict.as_ref()?;
-        let mut others = inserts();
+/// The table into which one part inserts unless there is a conflict, while another may add or remove what it would
+/// conflict with: that is not there yet when conflicts are looked for.
+fn conflicting_beside_a_change(parts: &[Statement]) -> Option<&str> {
+    parts.iter().enumerate().find_map(|(place, part)| {
+        let StatementKind::Insert(insert) = &part.kind else {
+            return None;
+        };
+        let conflict = insert.conflict.as_ref()?;
+        let table = &insert.schema;
+        let is_arbiter = |column: &ColumnIndex| {
+            let mut arbiters = conflict.arbiters.iter();
+            arbiters.any(|arbiter| table.key_columns(*arbiter).contains(column))
+        };
+        let disturbs = |other: &Statement| match &other.kind {
+            StatementKind::Insert(other) => other.schema.id == table.id,
+            StatementKind::Delete(other) => other.schema.id == table.id,
+            StatementKind::Update(other) => {
+                let named = other.assignments.iter().map(|(column, _)| column);
+                let changed = changed_columns(named, &other.computed);
+                other.schema.id == table.id && changed.iter().any(is_arbiter)
+            }
+            StatementKind::Query(_) | StatementKind::Compound(_) => false,
+        };
+        let mut others = parts.iter().enumerate();
         others
-            .any(|(other, of)| other != place && of.schema.id == one.schema.id)
-            .then_some(one.schema.name.as_str())
+            .any(|(other, of)| other != place && disturbs(of))
+            .then_some(table.name.as_str())
     })
 }
 

@@ -47,7 +47,7 @@ impl Application {
                     }),
                     ..problem
                 };
-                let plan = self.copied(text, &[]);
+                let plan = self.copied(text, &[], false);
                 let plan = plan.map_err(|list| list.into_iter().map(moved).collect::<Vec<_>>())?;
                 let Some(columns) = plan.columns.clone() else {
                     let message = "COPY query must return rows";
@@ -144,7 +144,7 @@ impl Application {
             span: None,
             ..problem
         };
-        let plan = self.copied(&text, &types);
+        let plan = self.copied(&text, &types, copy.is_from);
         let plan = plan.map_err(|list| list.into_iter().map(placed).collect::<Vec<_>>())?;
         Ok(CopyPlan {
             plan,
@@ -154,11 +154,12 @@ impl Application {
         })
     }
 
-    /// Compiles the statement of a COPY.
+    /// Compiles the statement of a COPY. COPY FROM gives values also for columns that are GENERATED ALWAYS.
     fn copied(
         &self,
         text: &str,
         types: &[Option<DataType>],
+        overrides_identity: bool,
     ) -> Result<ClientPlan, Vec<Diagnostic>> {
         let mut statements = parse(text).map_err(|problem| vec![problem])?;
         let kind = statements.pop().map(|statement| statement.kind);
@@ -172,7 +173,7 @@ impl Application {
                 help: None,
             }]);
         };
-        let plan = self.copied_statement(&runnable, types)?;
+        let plan = self.compiled_for_client(&runnable, types, overrides_identity)?;
         Ok(ClientPlan {
             tag: CommandTag::Copy,
             ..plan

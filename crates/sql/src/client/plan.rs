@@ -92,17 +92,17 @@ impl Application {
         statement: &Runnable,
         parameter_types: &[Option<DataType>],
     ) -> Result<ClientPlan, Vec<Diagnostic>> {
-        self.planned(statement, parameter_types, false)
-            .map_err(|problem| vec![of_client(problem)])
+        self.compiled_for_client(statement, parameter_types, false)
     }
 
-    /// The same for the statement of a COPY, which gives values also for columns that are GENERATED ALWAYS.
-    pub(super) fn copied_statement(
+    /// The same; it may give values also for columns that are GENERATED ALWAYS.
+    pub(super) fn compiled_for_client(
         &self,
         statement: &Runnable,
         parameter_types: &[Option<DataType>],
+        overrides_identity: bool,
     ) -> Result<ClientPlan, Vec<Diagnostic>> {
-        self.planned(statement, parameter_types, true)
+        self.planned(statement, parameter_types, overrides_identity)
             .map_err(|problem| vec![of_client(problem)])
     }
 
@@ -152,10 +152,9 @@ impl Application {
         let changed = connection_calls::replaced(&statement.syntax, &mut binder, &variables)?;
         let syntax = changed.as_ref().unwrap_or(&statement.syntax);
         let mut bound = self.bound_statement(&mut binder, syntax, statement.span())?;
-        if let StatementKind::Query(query) = bound.kind {
-            let query = binder.with_names(query)?;
+        bound.kind = with_names(&mut binder, bound.kind)?;
+        if let StatementKind::Query(query) = bound.kind.last() {
             bound.columns = query.columns.clone();
-            bound.kind = StatementKind::Query(query);
         }
         let known = std::mem::take(&mut binder.parameters);
         drop(binder);
@@ -240,6 +239,21 @@ fn of_client(problem: Diagnostic) -> Diagnostic {
         span: problem.span.filter(|span| span.file == CLIENT_TEXT),
         ..problem
     }
+}
+
+/// A statement that gives the names of objects in its result, as [`Binder::with_names`].
+fn with_names(binder: &mut Binder<'_>, kind: StatementKind) -> Bind<StatementKind> {
+    Ok(match kind {
+        StatementKind::Query(query) => StatementKind::Query(binder.with_names(query)?),
+        StatementKind::Compound(mut several) => {
+            if let Some(mut last) = several.parts.pop() {
+                last.kind = with_names(binder, last.kind)?;
+                several.parts.push(last);
+            }
+            StatementKind::Compound(several)
+        }
+        kind => kind,
+    })
 }
 
 /// The tag of a statement: of a compound one that of its last part.

@@ -1,18 +1,16 @@
 //! Executes compound statements: a WITH with statements that change data, and MERGE.
 //!
 //! Each part sees the rows as they were before the statement, and of the other parts only what they return. So what a
-//! part writes is withheld until all have run, and foreign keys are checked behind that: a part may insert the parents
-//! of rows that another inserts, or delete the children of rows that another deletes.
+//! part writes is withheld until all have run. Behind that come the actions of foreign keys, and at last their checks: a
+//! part may insert the parents of rows that another inserts, or delete the children of rows that another deletes.
 //!
 //! A row that two parts change has no value that both would have left. PostgreSQL drops one of the changes, for WITH
 //! without a word; here it is an error.
 
-use std::collections::hash_map::Entry;
-
 use anabranch_types::{Effect, Key, TableId, Value};
 use rustc_hash::FxHashMap;
 
-use super::{BATCH_TUPLES, Run};
+use super::{BATCH_TUPLES, Run, referential::ParentChange};
 use crate::{
     TransactionError,
     deferred::DeferredChecks,
@@ -25,15 +23,6 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Why a row is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// The statement names it.
-    Statement,
-    /// The action of a foreign key, on a row whose parent was changed.
-    Action,
-}
-
 /// What the parts of a compound statement have written so far.
 #[derive(Debug)]
 pub(crate) struct Withheld {
@@ -41,18 +30,14 @@ pub(crate) struct Withheld {
     /// The part that runs.
     part: usize,
     effects: Vec<Effect>,
-    /// The rows that were there before, and are updated or deleted.
-    changed: FxHashMap<(TableId, Key), Change>,
+    /// The rows that were there before and that a part has updated or deleted, and that part.
+    changed: FxHashMap<(TableId, Key), usize>,
+    /// The rows among them that children may refer to.
+    pub(super) parents: Vec<ParentChange>,
+    /// Whether all parts have run, and their effects are written.
+    pub(super) is_written: bool,
     /// Checks of foreign keys.
     pub(super) checks: DeferredChecks,
-}
-
-/// A change of a row that was there before.
-#[derive(Clone, Copy, Debug)]
-struct Change {
-    part: usize,
-    cause: Cause,
-    deletes: bool,
 }
 
 impl Withheld {
@@ -62,40 +47,20 @@ impl Withheld {
             part: 0,
             effects: Vec::new(),
             changed: FxHashMap::default(),
+            parents: Vec::new(),
+            is_written: false,
             checks: DeferredChecks::default(),
         }
     }
 
-    fn add(&mut self, effect: Effect, cause: Cause) -> Result<(), Failure> {
-        let deletes = matches!(effect, Effect::Delete { .. });
+    fn add(&mut self, effect: Effect) -> Result<(), Failure> {
         if let Effect::Update { table, key, .. } | Effect::Delete { table, key } = &effect {
-            let part = self.part;
-            match self.changed.entry((*table, key.clone())) {
-                Entry::Vacant(place) => {
-                    let change = Change {
-                        part,
-                        cause,
-                        deletes,
-                    };
-                    place.insert(change);
-                }
-                Entry::Occupied(mut earlier) => {
-                    let earlier = earlier.get_mut();
-                    // An action follows a statement wherever both delete.
-                    let by_action = Cause::Action == cause || Cause::Action == earlier.cause;
-                    let is_deleted = deletes && earlier.deletes && by_action;
-                    if earlier.part != part && !is_deleted {
-                        return Err(self.changed_twice());
-                    }
-                    let is_same_part = earlier.part == part;
-                    earlier.deletes |= deletes;
-                    if cause == Cause::Statement {
-                        earlier.cause = cause;
-                    }
-                    if !is_same_part {
-                        return Ok(());
-                    }
-                }
+            let part = *self
+                .changed
+                .entry((*table, key.clone()))
+                .or_insert(self.part);
+            if part != self.part {
+                return Err(self.changed_twice());
             }
         }
         self.effects.push(effect);
@@ -132,20 +97,15 @@ impl Withheld {
 }
 
 impl<T: Transaction> Run<'_, T> {
-    /// Writes an effect that the statement names.
-    pub(super) fn write(&mut self, effect: Effect) -> Result<(), TransactionError> {
-        self.write_because(effect, Cause::Statement)
-    }
-
     /// Writes an effect, or withholds it until all parts have run.
-    pub(super) fn write_because(
-        &mut self,
-        effect: Effect,
-        cause: Cause,
-    ) -> Result<(), TransactionError> {
+    pub(super) fn write(&mut self, effect: Effect) -> Result<(), TransactionError> {
         match &mut self.withheld {
-            None => self.transaction.write(self.statement, effect),
-            Some(withheld) => Ok(withheld.add(effect, cause)?),
+            Some(withheld) if !withheld.is_written => {
+                let budget = &self.context.budget;
+                budget.hold(2 * size_of::<Effect>())?;
+                Ok(withheld.add(effect)?)
+            }
+            _ => self.transaction.write(self.statement, effect),
         }
     }
 
@@ -166,19 +126,34 @@ impl<T: Transaction> Run<'_, T> {
                 (Vec::new(), count)
             }
         };
-        let Some(withheld) = self.withheld.take() else {
-            return Ok(result);
+        self.write_withheld().await?;
+        Ok(result)
+    }
+
+    /// Writes what the parts have withheld; then runs the actions of foreign keys, and their checks.
+    async fn write_withheld(&mut self) -> Result<(), TransactionError> {
+        let Some(withheld) = &mut self.withheld else {
+            return Ok(());
         };
-        for effect in withheld.effects {
+        withheld.is_written = true;
+        let effects = std::mem::take(&mut withheld.effects);
+        let parents = std::mem::take(&mut withheld.parents);
+        for effect in effects {
             self.transaction.write(self.statement, effect)?;
             self.context.budget.spend(1);
             self.pause_if_due().await?;
         }
+        for parent in parents {
+            self.parent_changed(parent).await?;
+        }
+        let Some(withheld) = self.withheld.take() else {
+            return Ok(());
+        };
         let checks = withheld.checks.waiting(|_| true);
         for checks in checks.chunks(BATCH_TUPLES) {
             self.check_deferred_part(checks).await?;
         }
-        Ok(result)
+        Ok(())
     }
 
     /// Runs the parts of a WITH, each with the common table expressions before it.

@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use super::{
     Run,
-    compound::Cause,
     insert::{Changed, too_long},
     key::primary_key,
     referential::RowValues,
@@ -405,8 +404,7 @@ impl<T: Transaction> Run<'_, T> {
             .map(|tuple| target_of(&batch, *tuple))
             .collect();
         let count = targets.len() as u64;
-        self.delete_rows(&delete.schema, targets, Cause::Statement)
-            .await?;
+        self.delete_rows(&delete.schema, targets).await?;
         Ok(Changed { count, rows })
     }
 }

@@ -6,7 +6,7 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use super::{BATCH_TUPLES, Nested, Run, compound::Cause, encode::Encoded, key::primary_key};
+use super::{BATCH_TUPLES, Nested, Run, encode::Encoded, key::primary_key};
 use crate::{
     TransactionError,
     catalog::{Deferrability, ReferentialAction},
@@ -15,6 +15,18 @@ use crate::{
     expression::{Batch, Failure},
     transaction::Transaction,
 };
+
+/// A row that children may refer to, and that is deleted or gets another key.
+#[derive(Debug)]
+pub(super) struct ParentChange {
+    parent: TableId,
+    /// The foreign key's place among those that refer to the table.
+    child: usize,
+    /// The values that children refer to.
+    before: Vec<Value>,
+    /// Those that the row has then; `None` if it is deleted.
+    after: Option<Vec<Value>>,
+}
 
 /// Until when the check of a foreign key waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,7 +333,6 @@ impl<T: Transaction> Run<'_, T> {
         &'f mut self,
         schema: &'f TableSchema,
         targets: Vec<(Key, Row)>,
-        cause: Cause,
     ) -> Nested<'f, ()> {
         Box::pin(async move {
             for (key, _) in &targets {
@@ -329,23 +340,21 @@ impl<T: Transaction> Run<'_, T> {
                     table: schema.id,
                     key: key.clone(),
                 };
-                self.write_because(effect, cause)?;
+                self.write(effect)?;
             }
             let constraints = self.constraints;
-            for child in &constraints.of(schema.id).children {
+            for (place, child) in constraints.of(schema.id).children.iter().enumerate() {
                 for (_, row) in &targets {
-                    let parent: Vec<Value> = child
-                        .parent_columns
-                        .iter()
-                        .map(|column| row.get(&schema.layout, *column))
-                        .collect();
-                    if let Some(until) = self.parent_waits(child, child.on_delete) {
-                        self.defer_parent(until, child, parent);
-                        continue;
-                    }
-                    let found = self.children(child, &parent).await?;
-                    self.act(schema, child, child.on_delete, found, None)
-                        .await?;
+                    let columns = child.parent_columns.iter();
+                    let change = ParentChange {
+                        parent: schema.id,
+                        child: place,
+                        before: columns
+                            .map(|column| row.get(&schema.layout, *column))
+                            .collect(),
+                        after: None,
+                    };
+                    self.parent_changed(change).await?;
                 }
             }
             Ok(())
@@ -361,7 +370,7 @@ impl<T: Transaction> Run<'_, T> {
         changed: &[ColumnIndex],
     ) -> Result<(), TransactionError> {
         let constraints = self.constraints;
-        for child in &constraints.of(schema.id).children {
+        for (place, child) in constraints.of(schema.id).children.iter().enumerate() {
             let columns = &child.parent_columns;
             if !columns.iter().any(|column| changed.contains(column)) {
                 continue;
@@ -374,16 +383,47 @@ impl<T: Transaction> Run<'_, T> {
             };
             let (before, after) = (of(old), of(new));
             if before != after {
-                if let Some(until) = self.parent_waits(child, child.on_update) {
-                    self.defer_parent(until, child, before);
-                    continue;
-                }
-                let found = self.children(child, &before).await?;
-                self.act(schema, child, child.on_update, found, Some(after))
-                    .await?;
+                let change = ParentChange {
+                    parent: schema.id,
+                    child: place,
+                    before,
+                    after: Some(after),
+                };
+                self.parent_changed(change).await?;
             }
         }
         Ok(())
+    }
+
+    /// Does what a foreign key says about the children of a row that is deleted, or whose key has changed. Between the
+    /// parts of a compound statement that waits: other parts may write the children, and what they have written is not
+    /// there yet.
+    pub(super) async fn parent_changed(
+        &mut self,
+        change: ParentChange,
+    ) -> Result<(), TransactionError> {
+        if let Some(withheld) = &mut self.withheld
+            && !withheld.is_written
+        {
+            withheld.parents.push(change);
+            return Ok(());
+        }
+        let constraints = self.constraints;
+        let child = &constraints.of(change.parent).children[change.child];
+        let parent = &constraints.of(child.child.id).parents[child.number].parent;
+        let action = match change.after {
+            None => child.on_delete,
+            Some(_) => child.on_update,
+        };
+        if let Some(until) = self.parent_waits(child, action) {
+            if !change.before.iter().any(Value::is_null) {
+                let key = (child.child.id, child.number);
+                self.defer(until, Side::Parent, key, change.before);
+            }
+            return Ok(());
+        }
+        let found = self.children(child, &change.before).await?;
+        self.act(parent, child, action, found, change.after).await
     }
 
     /// Until when the check of a foreign key waits; `None` if it is run at once.
@@ -399,19 +439,11 @@ impl<T: Transaction> Run<'_, T> {
         }
     }
 
-    /// Until when the check waits that a parent has no children; `None` if it is run at once. Actions do not wait, and
-    /// RESTRICT not for COMMIT.
+    /// Until when the check waits that a parent has no children; `None` for an action, and for RESTRICT.
     fn parent_waits(&mut self, child: &ChildReference, action: ReferentialAction) -> Option<Until> {
         match action {
             ReferentialAction::NoAction => self.waits(&child.name, child.deferrability),
-            ReferentialAction::Restrict => self.withheld.is_some().then_some(Until::AllParts),
             _ => None,
-        }
-    }
-
-    fn defer_parent(&mut self, until: Until, child: &ChildReference, values: Vec<Value>) {
-        if !values.iter().any(Value::is_null) {
-            self.defer(until, Side::Parent, (child.child.id, child.number), values);
         }
     }
 
@@ -588,9 +620,7 @@ impl<T: Transaction> Run<'_, T> {
             (ReferentialAction::NoAction | ReferentialAction::Restrict, _) => {
                 return Err(self.has_children(parent, child, &rows[0].1).into());
             }
-            (ReferentialAction::Cascade, None) => {
-                return self.delete_rows(schema, rows, Cause::Action).await;
-            }
+            (ReferentialAction::Cascade, None) => return self.delete_rows(schema, rows).await,
             (ReferentialAction::Cascade, Some(after)) => after,
             (ReferentialAction::SetNull, _) => child.columns.iter().map(|_| Value::Null).collect(),
             (ReferentialAction::SetDefault, _) => {
@@ -643,10 +673,10 @@ impl<T: Transaction> Run<'_, T> {
                 arguments,
                 outputs: None,
             };
-            self.write_because(effect, Cause::Action)?;
+            self.write(effect)?;
         } else {
             let table = schema.id;
-            self.write_because(Effect::Delete { table, key }, Cause::Action)?;
+            self.write(Effect::Delete { table, key })?;
             let values = new.values(&schema.layout);
             self.insert_row(schema, new_key, &values)?;
         }

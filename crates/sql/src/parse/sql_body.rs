@@ -157,7 +157,8 @@ pub(crate) fn returns_rows(statement: &ast::Statement) -> bool {
         ast::Statement::Query(query) => match query.body.as_ref() {
             ast::SetExpr::Insert(inner)
             | ast::SetExpr::Update(inner)
-            | ast::SetExpr::Delete(inner) => returns_rows(inner),
+            | ast::SetExpr::Delete(inner)
+            | ast::SetExpr::Merge(inner) => returns_rows(inner),
             _ => true,
         },
         ast::Statement::Insert(insert) => insert.returning.is_some(),

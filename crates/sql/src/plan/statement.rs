@@ -59,6 +59,11 @@ pub(crate) enum CompoundKind {
 }
 
 impl StatementKind {
+    /// Its last part, which gives its result; the statement itself unless it is compound.
+    pub(crate) fn last(&self) -> &StatementKind {
+        self.parts().last().map_or(self, |last| &last.kind)
+    }
+
     /// Its parts, if it is compound.
     pub(crate) fn parts(&self) -> &[Statement] {
         match self {

@@ -558,6 +558,10 @@ impl Unit<'_> {
                 span,
             ));
         };
+        if changes_data(select) {
+            let construct = "a loop over the rows of a statement that changes data";
+            return Err(Diagnostic::unsupported(construct, span));
+        }
         let statement = self.bound_query(select, span)?;
         let targets = self.into(targets, &statement, span)?;
         let site = self.site(statement);

@@ -289,7 +289,7 @@ impl<T: Transaction> Machine<'_, T> {
         match code {
             Code::Sql { site, into, strict } => {
                 let kind = &self.procedure.statements[*site].statement.kind;
-                let is_query = matches!(kind, StatementKind::Query(_));
+                let is_query = matches!(kind.last(), StatementKind::Query(_));
                 let (rows, mut count) = self.statement(*site).await?;
                 if !into.is_empty() {
                     self.take_into(rows, into, *strict, *strict || !is_query)?;

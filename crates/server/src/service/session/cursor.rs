@@ -72,6 +72,10 @@ impl Session {
         if !prepared.parameter_types().is_empty() {
             return Err(error("42P02", "there is no parameter $1"));
         }
+        if prepared.changes_data() {
+            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+            return Err(error("0A000", message));
+        }
         let destination = Destination::Cursor {
             name: declaration.name.clone(),
             options: (declaration.scroll, declaration.holds),

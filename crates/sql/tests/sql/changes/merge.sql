@@ -81,3 +81,36 @@ MERGE INTO account USING entry ON account.id = entry.id WHEN NOT MATCHED THEN IN
 
 MERGE INTO account AS a USING (SELECT id, gen_random_uuid() AS drawn FROM entry) AS e ON a.id = e.id WHEN MATCHED THEN UPDATE SET balance = 1 WHEN NOT MATCHED THEN INSERT VALUES (e.id, e.drawn::text, 1);
 0A000 a function that draws in the source or a condition of a MERGE is not supported
+
+CREATE TABLE branch (id integer PRIMARY KEY, up integer REFERENCES branch ON UPDATE CASCADE ON DELETE SET NULL);
+CREATE TABLE
+
+INSERT INTO branch VALUES (1, 1), (5, NULL), (6, 5);
+#3
+
+MERGE INTO branch USING (VALUES (1)) AS s (id) ON branch.id = s.id WHEN MATCHED THEN UPDATE SET id = 2;
+#1
+
+MERGE INTO branch USING (VALUES (5), (6)) AS s (id) ON branch.id = s.id WHEN MATCHED AND s.id = 5 THEN DELETE WHEN MATCHED THEN UPDATE SET id = 60;
+#2
+
+SELECT id, coalesce(up, 0) FROM branch ORDER BY id;
+2|2; 60|0
+
+WITH branch AS (SELECT 99 AS id) MERGE INTO branch USING (VALUES (2), (3)) AS s (id) ON branch.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (s.id, NULL);
+#1
+
+MERGE INTO branch USING (VALUES (8)) AS s (id) ON id = id WHEN NOT MATCHED THEN INSERT VALUES (s.id, NULL);
+42702 column reference "id" is ambiguous
+
+MERGE INTO branch USING branch ON true WHEN NOT MATCHED THEN INSERT VALUES (5, NULL);
+42712 table name "branch" specified more than once
+
+MERGE INTO branch USING (VALUES (8)) AS s (id) ON branch.id = s.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN DO NOTHING;
+42601 unreachable WHEN clause specified after unconditional WHEN clause
+
+MERGE INTO branch USING (VALUES (8)) AS s (id) ON branch.id = s.id WHEN MATCHED THEN DO NOTHING;
+#0
+
+SELECT count(*) FROM branch;
+3

@@ -185,7 +185,7 @@ SELECT count(*) FROM orders;
 0
 
 WITH one AS (INSERT INTO past VALUES (8, 8)) INSERT INTO past VALUES (8, 9) ON CONFLICT DO NOTHING;
-0A000 ON CONFLICT of "past" beside another INSERT into it in a WITH is not supported
+0A000 ON CONFLICT of "past" beside a part of the WITH that inserts into it, deletes from it or changes the key is not supported
 
 WITH one AS (UPDATE past SET goals = 8 WHERE id = 2) UPDATE past SET goals = 9 WHERE id = 2;
 0A000 two parts of a WITH change the same row (Write them as statements of their own, in a transaction.)
@@ -195,3 +195,102 @@ WITH one AS (DELETE FROM past WHERE id = 2) DELETE FROM past;
 
 WITH RECURSIVE one AS (DELETE FROM past RETURNING id) SELECT * FROM one;
 0A000 WITH RECURSIVE with a statement that changes data is not supported
+
+CREATE TABLE staff (id integer PRIMARY KEY, boss integer REFERENCES staff ON DELETE CASCADE);
+CREATE TABLE
+
+INSERT INTO staff VALUES (1, 1), (2, 1), (3, 2);
+#3
+
+WITH gone AS (DELETE FROM staff WHERE id = 1 RETURNING id) SELECT * FROM gone;
+1
+
+SELECT count(*) FROM staff;
+0
+
+CREATE TABLE tree (id integer PRIMARY KEY, up integer REFERENCES tree ON UPDATE CASCADE);
+CREATE TABLE
+
+INSERT INTO tree VALUES (1, NULL), (2, 1), (3, 2);
+#3
+
+WITH moved AS (UPDATE tree SET id = id + 10 RETURNING id) SELECT count(*) FROM moved;
+3
+
+SELECT id, coalesce(up, 0) FROM tree ORDER BY id;
+11|0; 12|11; 13|12
+
+CREATE TABLE p (id integer PRIMARY KEY);
+CREATE TABLE
+
+CREATE TABLE pair (a integer REFERENCES p ON UPDATE CASCADE, b integer REFERENCES p ON UPDATE CASCADE, PRIMARY KEY (a, b));
+CREATE TABLE
+
+CREATE TABLE two (id integer PRIMARY KEY, a integer REFERENCES p ON DELETE SET NULL, b integer REFERENCES p ON DELETE SET NULL, g integer GENERATED ALWAYS AS (coalesce(a, 0) + coalesce(b, 0)) STORED);
+CREATE TABLE
+
+INSERT INTO p VALUES (4), (5);
+#2
+
+INSERT INTO pair VALUES (5, 5);
+#1
+
+INSERT INTO two (id, a, b) VALUES (9, 4, 4);
+#1
+
+WITH moved AS (UPDATE p SET id = 6 WHERE id = 5 RETURNING id) SELECT * FROM moved;
+6
+
+SELECT * FROM pair;
+6|6
+
+WITH gone AS (DELETE FROM p WHERE id = 4 RETURNING id) SELECT * FROM gone;
+4
+
+SELECT id, a IS NULL, b IS NULL, g FROM two;
+9|t|t|0
+
+CREATE TABLE kept (id integer PRIMARY KEY, v integer);
+CREATE TABLE
+
+CREATE TABLE bound (id integer PRIMARY KEY, of integer REFERENCES kept ON DELETE RESTRICT, also integer REFERENCES kept);
+CREATE TABLE
+
+INSERT INTO kept VALUES (1, 1), (2, 1);
+#2
+
+INSERT INTO bound VALUES (1, 1, NULL), (2, NULL, 2);
+#2
+
+WITH gone AS (DELETE FROM kept WHERE id = 1 RETURNING *) INSERT INTO kept SELECT id, v + 1 FROM gone;
+23503 update or delete on table "kept" violates foreign key constraint "bound_of_fkey" on table "bound" (Key (id)=(1) is still referenced from table "bound".)
+
+WITH gone AS (DELETE FROM kept WHERE id = 2 RETURNING *) INSERT INTO kept SELECT id, v + 1 FROM gone;
+#1
+
+SELECT * FROM kept ORDER BY id;
+1|1; 2|2
+
+CREATE TABLE chi (id integer PRIMARY KEY, of integer REFERENCES kept ON DELETE CASCADE);
+CREATE TABLE
+
+WITH b AS (DELETE FROM bound), gone AS (DELETE FROM kept WHERE id = 1 RETURNING id) INSERT INTO chi SELECT 9, id FROM gone;
+#1
+
+SELECT count(*) FROM chi;
+0
+
+SELECT id FROM kept;
+2
+
+WITH kept AS (SELECT 7 AS id) SELECT k.id, kept.id FROM public.kept AS k, kept;
+2|7
+
+WITH gone AS (DELETE FROM past WHERE id = 2 RETURNING id, goals) INSERT INTO past SELECT * FROM gone ON CONFLICT DO NOTHING;
+0A000 ON CONFLICT of "past" beside a part of the WITH that inserts into it, deletes from it or changes the key is not supported
+
+WITH up AS (UPDATE past SET id = id + 1) INSERT INTO past VALUES (3, 3) ON CONFLICT (id) DO NOTHING;
+0A000 ON CONFLICT of "past" beside a part of the WITH that inserts into it, deletes from it or changes the key is not supported
+
+WITH up AS (UPDATE past SET goals = goals + 1 RETURNING id) INSERT INTO past SELECT 2, 2 WHERE NOT EXISTS (SELECT 1 FROM up WHERE id = 2) ON CONFLICT (id) DO NOTHING;
+#0
