@@ -106,6 +106,14 @@ pub(crate) fn parameter_status(out: &mut BytesMut, name: &str, value: &str) {
     });
 }
 
+pub(crate) fn notification(out: &mut BytesMut, process: i32, channel: &str, payload: &str) {
+    message(out, b'A', |out| {
+        out.put_i32(process);
+        text(out, channel);
+        text(out, payload);
+    });
+}
+
 pub(crate) fn backend_key_data(out: &mut BytesMut, process: i32, secret: &[u8]) {
     message(out, b'K', |out| {
         out.put_i32(process);

@@ -104,6 +104,14 @@ impl Connection {
         }
     }
 
+    /// A notification of the connection with this process id. It answers nothing, and may come at any time once the client
+    /// is let in.
+    pub fn notification(&mut self, process: i32, channel: &str, payload: &str) {
+        if matches!(self.phase, Phase::Open { .. }) {
+            encode::notification(&mut self.output, process, channel, payload);
+        }
+    }
+
     /// A statement is prepared.
     pub fn parse_complete(&mut self) {
         self.complete("ParseComplete", UnderWay::Parse, b'1');

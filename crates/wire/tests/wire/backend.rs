@@ -109,6 +109,14 @@ impl<'b> Fields<'b> {
                 other => return Err(format!("authentication {other}")),
             },
             b'S' => write!(out, "ParameterStatus {:?} {:?}", self.text()?, self.text()?).unwrap(),
+            b'A' => {
+                let (process, channel, payload) = (self.i32()?, self.text()?, self.text()?);
+                write!(
+                    out,
+                    "NotificationResponse {process} {channel:?} {payload:?}"
+                )
+                .unwrap();
+            }
             b'K' => {
                 write!(out, "BackendKeyData {}", self.i32()?).unwrap();
                 let secret = self.take(self.0.len())?;

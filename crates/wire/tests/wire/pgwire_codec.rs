@@ -214,6 +214,7 @@ fn the_start_is_decoded_to_the_same() {
     connection.accept(&[("TimeZone", "UTC")], &BackendKey::new(-7, SECRET));
     connection.ready(TransactionStatus::Open);
     connection.notice(&ErrorFields::error("01000", "note").with_detail("more"));
+    connection.notification(-7, "news", "hello");
     let messages = sent(&mut connection);
     let shown = format!("{messages:?}");
     let [
@@ -223,6 +224,7 @@ fn the_start_is_decoded_to_the_same() {
         PgWireBackendMessage::BackendKeyData(key),
         PgWireBackendMessage::ReadyForQuery(_),
         PgWireBackendMessage::NoticeResponse(notice),
+        PgWireBackendMessage::NotificationResponse(notification),
     ] = messages.as_slice()
     else {
         panic!("{shown}")
@@ -254,6 +256,8 @@ fn the_start_is_decoded_to_the_same() {
         (b'D', "more"),
     ];
     assert_eq!(fields, expected);
+    let (channel, payload) = (&*notification.channel, &*notification.payload);
+    assert_eq!((notification.pid, channel, payload), (-7, "news", "hello"));
 }
 
 #[test]

@@ -105,6 +105,10 @@ pub(crate) fn answer(connection: &mut Connection, line: &str) {
         "empty_query" => connection.empty_query(),
         "command_complete" => connection.command_complete(&line.text()),
         "parameter_status" => connection.parameter_status(&line.text(), &line.text()),
+        "notification" => {
+            let process = line.number() as i32;
+            connection.notification(process, &line.text(), &line.text());
+        }
         "parameter_description" => {
             let oids: Vec<u32> = line.numbers().map(|oid| oid as u32).collect();
             connection.parameter_description(&oids);
