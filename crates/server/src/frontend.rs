@@ -147,6 +147,13 @@ pub(crate) enum Note {
         /// What the session waits for.
         result: JobResult,
     },
+    /// Notifications wait for a connection.
+    Notified {
+        /// The connection's number, unique in its thread.
+        connection: u64,
+        /// Its place among them.
+        place: usize,
+    },
     /// Transactions may begin again.
     Opened,
     /// What has each session open? The answer goes there.

@@ -30,6 +30,11 @@ pub enum SessionValue {
         /// Its arguments.
         arguments: ArgumentList,
     },
+    /// `pg_notify(channel, payload)`: the two arguments. The notification is sent when the transaction commits that takes
+    /// the value, once an execution.
+    Notify(ArgumentList),
+    /// `pg_listening_channels()`: an array of the names of the channels, in the order in which they were listened to.
+    ListeningChannels,
     /// `version()`: text.
     Version,
     /// `current_user`, `user`, `current_role`: text.
@@ -181,7 +186,10 @@ impl SessionValue {
             | SessionValue::ServerAddress
             | SessionValue::ClientAddress
             | SessionValue::CurrentQuery => DataType::Text,
-            SessionValue::CurrentSchemas { .. } => DataType::Array(Box::new(DataType::Text)),
+            SessionValue::CurrentSchemas { .. } | SessionValue::ListeningChannels => {
+                DataType::Array(Box::new(DataType::Text))
+            }
+            SessionValue::Notify(_) => DataType::Void,
             SessionValue::Cursors(column) => DataType::Array(Box::new(match column {
                 CursorColumn::Name | CursorColumn::Statement => DataType::Text,
                 CursorColumn::IsHoldable | CursorColumn::IsBinary | CursorColumn::IsScrollable => {
@@ -245,6 +253,8 @@ impl fmt::Display for SessionValue {
             }
             SessionValue::SetConfig(_) => "set_config(…)",
             SessionValue::Advisory { .. } => "pg_advisory_lock(…)",
+            SessionValue::Notify(_) => "pg_notify(…)",
+            SessionValue::ListeningChannels => "pg_listening_channels()",
             SessionValue::Version => "version()",
             SessionValue::CurrentUser => "CURRENT_USER",
             SessionValue::SessionUser => "SESSION_USER",

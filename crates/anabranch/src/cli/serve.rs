@@ -114,6 +114,9 @@ struct LimitArguments {
     /// A client for which more than this waits is not read from, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(8..=1_048_576))]
     output_kib_max: u32,
+    /// The most that waits of notifications for all listeners, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    notifications_mib_max: u32,
     /// The memory of the process above which inserts and updates are refused, such as 512MiB or 8GiB [default: 0.8 of
     /// what the machine has]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -468,6 +471,7 @@ impl ServeArguments {
             statement_bytes_max: (limits.statement_mib_max as usize) << 20,
             transaction_log_bytes_max: u64::from(limits.transaction_log_mib_max) << 20,
             output_bytes_max: (limits.output_kib_max as usize) << 10,
+            notifications_bytes_max: (limits.notifications_mib_max as usize) << 20,
             durability: self.durability(),
             memory_max: limits.memory_max.or_else(memory::default_max),
             ..ServiceOptions::new(self.listen)

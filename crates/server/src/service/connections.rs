@@ -15,8 +15,8 @@ use mio::{Events, Interest, Poll, Token};
 use rustc_hash::FxHashMap;
 
 use super::environment::Environment;
-use super::session::{Scope, Session};
-use crate::frontend::{ConnectionId, Frontend, NodeRequest, Note, Post};
+use super::session::{Commit, Scope, Session, Unpublished};
+use crate::frontend::{ConnectionId, Frontend, JobDone, JobResult, NodeRequest, Note, Post};
 use crate::thread::CLIENT_BITS;
 
 /// What a socket is read into.
@@ -65,6 +65,8 @@ pub(crate) struct Connections {
     deadlines: BTreeSet<(Instant, usize)>,
     /// The place of the connection that waits for a call. A call of a connection that is closed has none.
     calls: FxHashMap<u64, usize>,
+    /// The notifications of transactions whose commits are under way, and whose connections have ended.
+    unpublished: Vec<(u64, Unpublished)>,
     requests: Vec<(NodeId, NodeRequest)>,
     next_call: u64,
     next_connection: u64,
@@ -107,6 +109,7 @@ impl Connections {
             touched: Vec::new(),
             deadlines: BTreeSet::new(),
             calls: FxHashMap::default(),
+            unpublished: Vec::new(),
             requests: Vec::new(),
             next_call: 0,
             next_connection: 0,
@@ -287,7 +290,8 @@ impl Connections {
             return;
         };
         let number = open.number;
-        open.session.abandon(&mut scope!(self, number, place));
+        let unpublished = open.session.abandon(&mut scope!(self, number, place));
+        self.unpublished.extend(unpublished.map(|it| (number, it)));
         if let Some(deadline) = open.deadline {
             self.deadlines.remove(&(deadline, place));
         }
@@ -300,6 +304,19 @@ impl Connections {
             .shared
             .connections
             .fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Publishes the notifications of a transaction whose connection has ended, if it has committed.
+    fn publish(&mut self, is_of: impl Fn(u64, Commit) -> bool, has_committed: bool) {
+        let mut all = self.unpublished.iter();
+        let Some(place) = all.position(|(connection, it)| is_of(*connection, it.commit)) else {
+            return;
+        };
+        let (_, unpublished) = self.unpublished.swap_remove(place);
+        if has_committed {
+            let shared = &self.environment.shared;
+            shared.publish(unpublished.process, &unpublished.notifications);
+        }
     }
 
     /// Cancels what the connection with this key runs. A key that fits none does nothing, as in PostgreSQL.
@@ -414,12 +431,22 @@ impl Frontend for Connections {
                 place,
                 result,
             } => {
+                let is_of = |of: u64, commit| of == connection && commit == Commit::Change;
+                self.publish(is_of, has_changed(&result));
                 let Some(Some(open)) = self.open.get_mut(place) else {
                     return;
                 };
                 if open.number == connection {
                     open.session
                         .job_done(result, &mut scope!(self, connection, place));
+                    self.activate(place);
+                }
+            }
+            Note::Notified { connection, place } => {
+                if let Some(Some(open)) = self.open.get_mut(place)
+                    && open.number == connection
+                {
+                    open.session.notified();
                     self.activate(place);
                 }
             }
@@ -453,6 +480,11 @@ impl Frontend for Connections {
     }
 
     fn complete(&mut self, outcome: Outcome) {
+        let id = outcome.id;
+        self.publish(
+            |_, commit| commit == Commit::Call(id),
+            outcome.result.is_ok(),
+        );
         let number = outcome.id.0 & (u64::MAX >> CLIENT_BITS);
         // A connection that has closed takes no outcome.
         let Some(place) = self.calls.remove(&number) else {
@@ -487,4 +519,9 @@ impl Frontend for Connections {
     fn next_due(&self) -> Option<Instant> {
         self.deadlines.first().map(|(at, _)| *at)
     }
+}
+
+/// Whether the thread that changes the schema has done what it was asked for.
+fn has_changed(result: &JobResult) -> bool {
+    matches!(result, Ok(JobDone::Changed(changed)) if changed.refused.is_none())
 }

@@ -15,11 +15,12 @@ use super::changes::ChangeQueue;
 use super::gate::Gate;
 use super::jobs::Jobs;
 use super::lookers::Lookers;
+use super::notifications::{Notification, Notifications};
 use super::options::{Guarantee, RingPlace, ServiceOptions};
 use super::prepared::Prepared;
 use super::relay::Relay;
 use crate::backup::Backups;
-use crate::frontend::ConnectionId;
+use crate::frontend::{ConnectionId, Note, Post};
 use crate::open_transactions::LookAtNodes;
 use crate::ring_look::LookAtRing;
 
@@ -59,6 +60,7 @@ pub(crate) struct SharedState {
     /// The thread that changes the schema.
     pub(crate) changes: ChangeQueue,
     pub(crate) advisory: AdvisoryLocks,
+    pub(crate) notifications: Notifications,
     /// The nodes that run, to look at.
     pub(crate) slot: Arc<dyn LookAtNodes>,
     /// The sessions that wait for what all have open.
@@ -87,6 +89,7 @@ impl SharedState {
     /// # Errors
     /// When the operating system gives no thread.
     pub(crate) fn new(
+        options: &ServiceOptions,
         nodes: usize,
         changes: ChangeQueue,
         (slot, at_ring): (Arc<dyn LookAtNodes>, Arc<dyn LookAtRing>),
@@ -101,6 +104,7 @@ impl SharedState {
             gate: Arc::new(Gate::new(nodes)),
             changes,
             advisory: AdvisoryLocks::default(),
+            notifications: Notifications::new(options.notifications_bytes_max),
             slot,
             lookers: Lookers::default(),
             at_ring,
@@ -113,6 +117,18 @@ impl SharedState {
     fn current(&self) -> MutexGuard<'_, Current> {
         // Each change of the state is complete before anything can panic.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the notifications of a transaction that has committed to their listeners. `process`: the number of its
+    /// connection for clients.
+    pub(crate) fn publish(&self, process: i32, notifications: &[Arc<Notification>]) {
+        for of in self.notifications.publish(process, notifications) {
+            let note = Note::Notified {
+                connection: of.connection,
+                place: of.place,
+            };
+            self.post.post(of.node, note);
+        }
     }
 
     /// The environment under which all connections go on but that which changes the schema.

@@ -26,6 +26,7 @@ mod jobs;
 mod lookers;
 pub mod memory;
 mod nodes;
+mod notifications;
 pub mod options;
 mod prepared;
 mod relay;
@@ -184,7 +185,8 @@ impl Service {
         let slot = Arc::new(NodesSlot::default());
         let looks: (Arc<dyn LookAtNodes>, Arc<dyn LookAtRing>) =
             (Arc::clone(&slot) as _, Arc::clone(&slot) as _);
-        let shared = SharedState::new(count, changes, looks).map_err(ServiceError::System)?;
+        let shared =
+            SharedState::new(&options, count, changes, looks).map_err(ServiceError::System)?;
         let shared = Arc::new(shared);
         let environment = Arc::new(Environment {
             options: ServiceOptions {

@@ -55,6 +55,8 @@ pub struct ServiceOptions {
     pub transaction_log_bytes_max: u64,
     /// A client that has so many bytes of answers waiting for it is not read from.
     pub output_bytes_max: usize,
+    /// The most bytes of notifications that wait for listeners. A transaction sends a quarter of it at most.
+    pub notifications_bytes_max: usize,
     /// When the records of data on disk are made durable.
     pub durability: Durability,
     /// Above so many bytes of the process's memory, writes that make the database grow are refused. `None`: no limit.
@@ -78,6 +80,7 @@ impl ServiceOptions {
             statement_bytes_max: 256 << 20,
             transaction_log_bytes_max: 16 << 20,
             output_bytes_max: 1 << 20,
+            notifications_bytes_max: 64 << 20,
             durability: Durability::Sync,
             memory_max: super::memory::default_max(),
             shut_down_timeout: Duration::from_secs(3),

@@ -4,6 +4,7 @@ mod bad_input;
 mod by_hand;
 mod disk;
 mod isolation;
+mod notifications;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -133,7 +134,7 @@ fn errors_have_their_place_and_the_connection_goes_on() {
         ("SELECT * FROM nowhere", "42P01", Some(15)),
         ("SELEC 1", "42601", Some(1)),
         ("SELECT 1/0", "22012", None),
-        ("LISTEN a", "0A000", None),
+        ("LOCK TABLE items", "0A000", None),
         ("SAVEPOINT a", "25P01", None),
         ("INSERT INTO items VALUES (1, NULL, 1)", "23502", None),
         ("SET nonsense = 1", "42704", None),

@@ -485,6 +485,16 @@ impl Binder<'_> {
                     .unsupported("set_config() here", syntax)
                     .help("call it by itself: SELECT set_config(name, value, is_local)"));
             }
+            ("pg_notify", [_, _]) => {
+                return Err(self
+                    .unsupported("function pg_notify", syntax)
+                    .help("call it by itself, without FROM: SELECT pg_notify(channel, payload)"));
+            }
+            ("pg_listening_channels", []) => {
+                return Err(self
+                    .unsupported("function pg_listening_channels", syntax)
+                    .help("call it by itself, without FROM: SELECT pg_listening_channels()"));
+            }
             _ if name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_") => {
                 return Err(self
                     .unsupported(&format!("function {name}"), syntax)

@@ -1,4 +1,5 @@
-//! `set_config(name, value, is_local)` and the functions of advisory locks, as outputs of a SELECT without FROM.
+//! `set_config(name, value, is_local)`, and the functions of advisory locks and notifications, as outputs of a SELECT
+//! without FROM.
 //!
 //! They change the connection, or make it wait, so they run once an execution, in order, and before the statement: the
 //! value of each is one of the plan's session values. At any other place they would run as often as there are rows,
@@ -61,10 +62,23 @@ pub(super) fn replaced(
                     name,
                 )
             }
+            Called::Notify => {
+                const TYPES: [DataType; 2] = [DataType::Text, DataType::Text];
+                let arguments = arguments(&function, "pg_notify()", &TYPES, binder)?;
+                (SessionValue::Notify(arguments), "pg_notify".to_owned())
+            }
+            Called::ListeningChannels => (
+                SessionValue::ListeningChannels,
+                "pg_listening_channels".to_owned(),
+            ),
         };
+        let returns_rows = matches!(value, SessionValue::ListeningChannels);
         let number = variables.further(value);
         let value = ast::Value::Placeholder(format!("${number}"));
-        let expr = Expr::Value(value.with_empty_span());
+        let mut expr = Expr::Value(value.with_empty_span());
+        if returns_rows {
+            expr = unnested(expr, function);
+        }
         *item =
             match std::mem::replace(item, SelectItem::UnnamedExpr(Expr::value(ast::Value::Null))) {
                 SelectItem::ExprWithAlias { alias, .. } => {
@@ -84,6 +98,8 @@ enum Called {
     SetConfig,
     /// With its name.
     Advisory(AdvisoryFunction, String),
+    Notify,
+    ListeningChannels,
 }
 
 /// The call that an item of a select list is, if it is one of these.
@@ -101,12 +117,32 @@ fn called(item: &SelectItem) -> Option<(Called, &ast::Function)> {
     if name == "set_config" {
         return (count == 3).then_some((Called::SetConfig, function));
     }
+    if name == "pg_notify" {
+        return (count == 2).then_some((Called::Notify, function));
+    }
+    if name == "pg_listening_channels" {
+        return (count == 0).then_some((Called::ListeningChannels, function));
+    }
     let advisory = AdvisoryFunction::named(&name)?;
     let is_called = match advisory {
         AdvisoryFunction::UnlockAll => count == 0,
         _ => count == 1 || count == 2,
     };
     is_called.then_some((Called::Advisory(advisory, name), function))
+}
+
+/// `unnest(array)` in the place of a call.
+fn unnested(array: Expr, call: ast::Function) -> Expr {
+    let argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array));
+    Expr::Function(ast::Function {
+        name: vec![ast::Ident::new("unnest")].into(),
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![argument],
+            clauses: Vec::new(),
+        }),
+        ..call
+    })
 }
 
 fn argument_count(function: &ast::Function) -> usize {

@@ -111,6 +111,17 @@ pub enum ClientStatementKind {
     },
     /// `CLOSE name`; `None` is ALL.
     CloseCursor(Option<String>),
+    /// `LISTEN channel`
+    Listen(String),
+    /// `UNLISTEN channel`; `None` is `*`, all channels.
+    Unlisten(Option<String>),
+    /// `NOTIFY channel, 'payload'`
+    Notify {
+        /// The channel.
+        channel: String,
+        /// What its listeners are told; empty if the statement has none.
+        payload: String,
+    },
     /// A statement that has nothing to do here (VACUUM, ANALYZE, CHECKPOINT, …): its tag is the answer.
     Maintenance {
         /// The command tag.

@@ -19,6 +19,7 @@ use anabranch_sql::deferred::{ConstraintSelection, ConstraintTiming};
 use anabranch_types::{NodeId, PartitionId, Value};
 use anabranch_wire::{ErrorFields, TransactionStatus};
 
+use super::notify::{PendingMark, PendingNotifications};
 use super::run::{Destination, Run};
 use super::{Awaited, Scope, Session, State};
 use crate::frontend::{Changed, NodeRequest};
@@ -64,6 +65,8 @@ pub(super) struct Block {
     is_exclusive: bool,
     /// The tables whose rows can be put back as they were after its last change of the schema.
     kept: Vec<String>,
+    /// What it does about notifications when it commits.
+    pub(super) notifications: PendingNotifications,
 }
 
 impl Block {
@@ -85,6 +88,7 @@ struct Savepoint {
     timing: Option<Arc<ConstraintTiming>>,
     /// The number of the transaction's advisory locks before it.
     locks: usize,
+    notifications: PendingMark,
     /// The number of the last cursor before it.
     cursor: u64,
     /// Whether the schema has changed since.
@@ -99,6 +103,13 @@ pub(super) struct Control {
     tag: &'static str,
     /// Whether another block begins, with the same modes.
     chain: bool,
+}
+
+impl Control {
+    /// Whether it commits the block.
+    pub(super) fn commits(&self) -> bool {
+        matches!(self.kind, ControlKind::Commit)
+    }
 }
 
 enum ControlKind {
@@ -194,6 +205,7 @@ impl Session {
             entry: None,
             is_exclusive: false,
             kept: Vec::new(),
+            notifications: PendingNotifications::default(),
         }));
         self.show_modes();
     }
@@ -345,6 +357,7 @@ impl Session {
             locals: block.locals.clone(),
             timing: block.timing.clone(),
             locks: self.locks.of_transaction(),
+            notifications: block.notifications.mark(),
             cursor: self.next_cursor,
             is_before_change: false,
         };
@@ -411,6 +424,7 @@ impl Session {
             block.timing.clone_from(&savepoint.timing);
             let (settings, cursor) = (savepoint.settings.clone(), savepoint.cursor);
             let locks = savepoint.locks;
+            block.notifications.go_back(savepoint.notifications);
             self.release_locks_after(locks);
             self.restore(settings);
             self.close_cursors_after(cursor);
@@ -463,7 +477,8 @@ impl Session {
     }
 
     fn end_committed(&mut self, control: Control, scope: &mut Scope<'_>) {
-        if let Some(block) = self.block.take() {
+        if let Some(mut block) = self.block.take() {
+            self.publish(std::mem::take(&mut block.notifications));
             self.release_locks_after(0);
             self.settings.set_transaction(None);
             // What was set in the block stays; what was set for it alone goes.

@@ -44,6 +44,13 @@ pub(super) struct Finishing {
     unsent: Option<bool>,
 }
 
+impl Finishing {
+    /// Whether the request to commit is under way.
+    pub(super) fn commits(&self) -> bool {
+        self.control.is_some() && self.unsent.is_none()
+    }
+}
+
 impl Session {
     /// Has the schema changed.
     pub(super) fn change_schema(
@@ -91,6 +98,7 @@ impl Session {
         // It runs from its beginning then, and takes the connection's values again.
         let given = run.prepared.parameter_types().len();
         run.parameters.truncate(given);
+        self.notify_again(&run);
         if self.open_part().is_none() {
             // Nothing of it is at a node: others that change something need not wait for it.
             self.permit = None;

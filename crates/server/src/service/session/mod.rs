@@ -15,6 +15,7 @@ mod describe;
 mod explain;
 mod extended;
 mod locks;
+mod notify;
 mod run;
 mod simple;
 mod statements;
@@ -52,7 +53,10 @@ use copy::CopyIn;
 use cursor::SqlCursor;
 use extended::Portal;
 use locks::SessionLocks;
+use notify::Listening;
 use run::Run;
+
+pub(crate) use notify::{Commit, Unpublished};
 
 /// What a session can do beyond itself.
 pub(crate) struct Scope<'s> {
@@ -148,6 +152,7 @@ pub(crate) struct Session {
     /// Its name for other threads.
     connection: ConnectionId,
     locks: SessionLocks,
+    listening: Listening,
     /// What it has drawn from sequences.
     sequences: Arc<SessionSequences>,
     /// The values of the connection for the statement that runs, as far as they are there.
@@ -250,6 +255,7 @@ impl Session {
             ending: false,
             connection,
             locks: SessionLocks::default(),
+            listening: Listening::default(),
             sequences: Arc::default(),
             hidden: Vec::new(),
             gathered: None,
@@ -338,7 +344,7 @@ impl Session {
     /// Whether it stopped because too much was waiting to be sent, and can go on.
     pub(crate) fn can_go_on(&self) -> bool {
         let has_room = self.wire.output().len() < self.environment.options.output_bytes_max;
-        has_room && matches!(self.state, State::Sending(_))
+        has_room && (matches!(self.state, State::Sending(_)) || self.listening.is_held)
     }
 
     /// When something is due.
@@ -380,15 +386,23 @@ impl Session {
                 }
                 State::Starting { .. } | State::Idle => {
                     if self.syncs {
+                        if !self.send_notifications() {
+                            return;
+                        }
                         self.end_sync();
                         continue;
                     }
                     if self.batch.is_some() {
-                        self.next_of_batch(scope);
+                        if !self.next_of_batch(scope) {
+                            return;
+                        }
                         continue;
                     }
                     if self.ending {
                         self.terminate(shut_down_message());
+                        return;
+                    }
+                    if !self.take_note(scope) {
                         return;
                     }
                     if self.wire.output().len() >= self.environment.options.output_bytes_max {
@@ -410,6 +424,7 @@ impl Session {
     }
 
     fn handle(&mut self, request: Request, scope: &mut Scope<'_>) {
+        self.listening.is_ready = false;
         let Some(request) = self.admit_request(request, scope) else {
             return;
         };
@@ -488,6 +503,7 @@ impl Session {
     /// Tells the client that the next request is awaited.
     fn ready(&mut self) {
         self.wire.ready(self.transaction_status());
+        self.listening.is_ready = true;
         self.flushes = true;
         self.deadline = self.idle_deadline(Instant::now());
     }
@@ -689,8 +705,11 @@ impl Session {
         self.cancel_by(shut_down_message(), scope);
     }
 
-    /// Releases what the session holds when its connection has gone.
-    pub(crate) fn abandon(&mut self, scope: &mut Scope<'_>) {
+    /// Releases what the session holds when its connection has gone. Returns the notifications of a transaction whose commit
+    /// is under way.
+    pub(crate) fn abandon(&mut self, scope: &mut Scope<'_>) -> Option<Unpublished> {
+        let unpublished = self.unpublished();
+        self.abandon_channels();
         self.cancel(scope);
         if self.change.is_some() || self.is_exclusive() || self.finishing.is_some() {
             self.give_up_change(scope.id());
@@ -700,6 +719,7 @@ impl Session {
         self.send_rollbacks(scope);
         self.permit = None;
         self.state = State::Ended;
+        unpublished
     }
 }
 

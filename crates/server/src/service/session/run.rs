@@ -122,8 +122,13 @@ impl Session {
             return self.request_alone(run, scope);
         }
         let is_of_transaction = planned.touches_tables() || plan.session_values.iter().any(locks);
-        if self.block.is_none() && is_of_transaction && !self.is_alone(&run.destination) {
+        let notifies = plan.session_values.iter().any(notifies);
+        let begins = notifies || (is_of_transaction && !self.is_alone(&run.destination));
+        if self.block.is_none() && begins {
             self.begin_implicit(scope);
+        }
+        if notifies {
+            self.begin_notifying();
         }
         if !plan.session_values.is_empty() {
             let now = self.transaction_time();
@@ -216,6 +221,7 @@ impl Session {
         // It runs from its beginning then, and takes the connection's values again.
         run.parameters
             .truncate(run.prepared.parameter_types().len());
+        self.notify_again(&run);
         match self.admit(run, scope) {
             Some(run) => self.run(run, scope),
             None => Ok(()),
@@ -568,4 +574,9 @@ impl Session {
 /// Whether a value of the connection is an advisory lock of the transaction.
 fn locks(value: &SessionValue) -> bool {
     matches!(value, SessionValue::Advisory { function, .. } if function.is_of_transaction())
+}
+
+/// Whether a value of the connection is a call of `pg_notify`.
+pub(super) fn notifies(value: &SessionValue) -> bool {
+    matches!(value, SessionValue::Notify(_))
 }

@@ -44,26 +44,30 @@ impl Session {
         })
     }
 
-    /// Runs the next statement of the text, or ends the text.
-    pub(super) fn next_of_batch(&mut self, scope: &mut Scope<'_>) {
+    /// Runs the next statement of the text, or ends the text. Returns whether the session can go on.
+    pub(super) fn next_of_batch(&mut self, scope: &mut Scope<'_>) -> bool {
         let Some(batch) = &mut self.batch else {
-            return;
+            return true;
         };
         let text = Arc::clone(&batch.text);
         let Some(item) = batch.items.pop_front() else {
             if self.in_implicit_block() {
                 self.commit(None, "COMMIT", false, scope);
-                return;
+                return true;
+            }
+            if !self.send_notifications() {
+                return false;
             }
             self.batch = None;
             if !self.ending {
                 self.ready();
             }
-            return;
+            return true;
         };
         if let Err(fields) = self.run_item(item, &text, scope) {
             self.fail(&fields);
         }
+        true
     }
 
     fn run_item(
@@ -110,6 +114,9 @@ impl Session {
                     | ClientStatementKind::Copy(_)
                     | ClientStatementKind::Explain { .. }
                     | ClientStatementKind::Execute { .. }
+                    | ClientStatementKind::Listen(_)
+                    | ClientStatementKind::Unlisten(_)
+                    | ClientStatementKind::Notify { .. }
                     | ClientStatementKind::Transaction(_)
             ),
         };

@@ -9,6 +9,7 @@ use anabranch_sql::client::{ClientStatementKind, DiscardKind, SetValue, Transact
 use anabranch_types::Value;
 use anabranch_wire::{ErrorFields, Severity};
 
+use super::notify::ListenChange;
 use super::run::{Destination, Run};
 use super::{Scope, Session, State};
 use crate::backup::BackupError;
@@ -87,6 +88,7 @@ impl Session {
                     self.check_outside_block("DISCARD ALL")?;
                     self.cursors.clear();
                     self.release_session_locks();
+                    self.unlisten_all();
                     self.reset_all();
                     self.statements.clear();
                 }
@@ -161,6 +163,19 @@ impl Session {
             ClientStatementKind::CloseCursor(name) => {
                 self.close_cursor(name.as_deref())?;
                 "CLOSE CURSOR"
+            }
+            ClientStatementKind::Listen(channel) => {
+                self.change_channels(ListenChange::Listen(channel.clone()), scope)?;
+                "LISTEN"
+            }
+            ClientStatementKind::Unlisten(channel) => {
+                let one = channel.clone().map(ListenChange::Unlisten);
+                self.change_channels(one.unwrap_or(ListenChange::UnlistenAll), scope)?;
+                "UNLISTEN"
+            }
+            ClientStatementKind::Notify { channel, payload } => {
+                self.add_notification(channel, payload, scope)?;
+                "NOTIFY"
             }
             ClientStatementKind::Maintenance { tag } => {
                 if *tag == "VACUUM" {

@@ -92,6 +92,8 @@ impl Session {
                 Err(fields) => return Err(fields),
             },
             SessionValue::SetConfig(arguments) => self.set_config(arguments, bound, now)?,
+            SessionValue::Notify(arguments) => self.call_notify(arguments, bound, now)?,
+            SessionValue::ListeningChannels => self.listening_channels(),
             SessionValue::Version => Value::text(format!("PostgreSQL {SERVER_VERSION}")),
             SessionValue::CurrentUser | SessionValue::SessionUser => Value::text(&identity.user),
             SessionValue::Database => Value::text(&identity.database),

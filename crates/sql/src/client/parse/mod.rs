@@ -3,6 +3,7 @@
 mod copy;
 mod cursor;
 mod explain;
+mod notify;
 mod places;
 mod prepare;
 mod refused;
@@ -96,6 +97,9 @@ fn kind(mut cursor: Cursor<'_>, start: usize) -> Parsed<ClientStatementKind> {
     if let Some(statement) = cursor::statement(&mut cursor, start)? {
         return Ok(statement);
     }
+    if let Some(statement) = notify::statement(&mut cursor)? {
+        return Ok(statement);
+    }
     let found = if cursor.eat_words(&["set", "constraints"]) {
         Some(set::constraints(&mut cursor)?)
     } else if cursor.eat_word("set") {
@@ -166,17 +170,15 @@ fn discard(cursor: &mut Cursor<'_>) -> Parsed<DiscardKind> {
     Err(cursor.expected("ALL, PLANS, SEQUENCES or TEMP"))
 }
 
-/// The tag of a statement that has nothing to do: it only tells PostgreSQL how to keep its files, or ends a LISTEN, which
-/// there is not.
+/// The tag of a statement that has nothing to do: it only tells PostgreSQL how to keep its files.
 fn maintenance(cursor: &Cursor<'_>) -> Option<&'static str> {
-    const WORDS: [(&str, &str); 7] = [
+    const WORDS: [(&str, &str); 6] = [
         ("vacuum", "VACUUM"),
         ("analyze", "ANALYZE"),
         ("analyse", "ANALYZE"),
         ("checkpoint", "CHECKPOINT"),
         ("reindex", "REINDEX"),
         ("cluster", "CLUSTER"),
-        ("unlisten", "UNLISTEN"),
     ];
     let found = WORDS.iter().find(|(word, _)| cursor.at_word(word));
     found.map(|(_, tag)| *tag)

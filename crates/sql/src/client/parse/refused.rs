@@ -12,14 +12,6 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["drop"], "leave it out: the server has nothing like it"),
     (&["do"], "declare a procedure and CALL it"),
     (
-        &["listen"],
-        "poll a table, or notify through another system",
-    ),
-    (
-        &["notify"],
-        "write a row that the others poll, or notify through another system",
-    ),
-    (
         &["lock"],
         "leave it out: transactions are ordered by the rows that they touch",
     ),
