@@ -8,7 +8,7 @@ use sqlparser::ast::{self, Expr, JoinConstraint, JoinOperator, TableFactor};
 use super::{
     Bind, Binder, CteReference, RawAccess,
     convert::Context,
-    fold,
+    fold, outer_join,
     scope::{ScopeColumn, ScopeSource},
     using::Sides,
 };
@@ -150,6 +150,8 @@ impl Binder<'_> {
         self.factor(&item.relation, list)?;
         for join in &item.joins {
             let left_end = self.scope().sources.len();
+            let lateral = outer_join::lateral(join);
+            let join = lateral.as_ref().unwrap_or(join);
             self.factor(&join.relation, list)?;
             let right = self.scope().sources.len();
             let (constraint, left, is_right) = match &join.join_operator {
@@ -193,6 +195,13 @@ impl Binder<'_> {
             } else {
                 (right, (first..=left_end).map(bit).sum())
             };
+            if self.subqueries_refer_to(&on, inner) {
+                let construct = "a subquery in the condition of an outer join that refers to the side that may be missing";
+                let problem = self.unsupported(construct, &join.relation);
+                return Err(
+                    problem.help("write LEFT JOIN LATERAL (SELECT … WHERE …) AS name ON true")
+                );
+            }
             self.note_conditions(&on, Some(inner));
             self.scope().sources[inner - 1].nullable = true;
             let source = list

@@ -23,6 +23,7 @@ pub(crate) mod merge;
 pub(crate) mod modify;
 pub(crate) mod opaque;
 pub(crate) mod operator;
+mod outer_join;
 pub(crate) mod query;
 mod recursive;
 mod regexp;

@@ -308,8 +308,34 @@ impl Planner<'_> {
         access::choose(schema, source.number, conjuncts, self.placed)
     }
 
+    /// Computes the subqueries in the condition of an outer join, before its side that may be missing is joined.
+    fn place_subqueries_of(&mut self, on: &[Expression]) {
+        let mut wanted = on.iter().fold(0, |wanted, part| wanted | mask(part));
+        loop {
+            let mut needed = self.subqueries.iter();
+            let ready = needed.position(|subquery| {
+                bit(subquery.source) & wanted != 0 && Self::needs(subquery) & !self.placed == 0
+            });
+            if let Some(place) = ready {
+                let subquery = self.subqueries.remove(place);
+                self.place_subquery(subquery);
+                continue;
+            }
+            let of_wanted = |subquery: &&Subquery| bit(subquery.source) & wanted != 0;
+            let needed = self.subqueries.iter().filter(of_wanted);
+            let more = needed.fold(wanted, |all, subquery| all | Self::needs(subquery));
+            if more == wanted {
+                return;
+            }
+            wanted = more;
+        }
+    }
+
     fn place(&mut self, source: PlanSource) {
         let number = source.number;
+        if let Some((on, _)) = &source.left {
+            self.place_subqueries_of(on);
+        }
         let after = self.placed | bit(number);
         let (left, mut matches) = match source.left {
             Some((on, _)) => (true, on),

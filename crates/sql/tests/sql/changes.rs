@@ -93,6 +93,12 @@ fn merge_runs() {
     check_script("merge.sql");
 }
 
+/// With PostgreSQL 15's answers.
+#[test]
+fn outer_joins_have_subqueries_in_their_conditions() {
+    check_script("outer_joins.sql");
+}
+
 #[test]
 fn indexes_of_expressions_and_of_some_rows_change() {
     check_script("indexes.sql");
