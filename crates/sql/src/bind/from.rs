@@ -524,7 +524,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn derived(
+    pub(super) fn derived(
         &mut self,
         lateral: bool,
         subquery: &ast::Query,
@@ -679,7 +679,10 @@ impl Binder<'_> {
                 None => match self.regexp_rows(other, arguments, factor)? {
                     Some((function, arrays, columns)) => self
                         .add_function(function, arrays, columns, ordinality, alias, factor, list),
-                    None => Err(self.unsupported(&format!("function {other} in FROM"), factor)),
+                    None if ordinality => {
+                        Err(self.unsupported(&format!("function {other} in FROM"), factor))
+                    }
+                    None => self.scalar_function(name, other, arguments, alias, factor, list),
                 },
             },
         }

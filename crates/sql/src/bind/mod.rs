@@ -27,6 +27,7 @@ mod outer_join;
 pub(crate) mod query;
 mod recursive;
 mod regexp;
+mod scalar_function;
 pub(crate) mod scope;
 mod sequence;
 pub(crate) mod statistics;

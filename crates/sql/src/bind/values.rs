@@ -163,11 +163,6 @@ impl Binder<'_> {
             }
             rows.push(expressions);
         }
-        // The executor draws unique numbers for one row.
-        if rows.len() > 1 && rows.iter().flatten().any(|value| value.uniques() > 0) {
-            let construct = "a generated value in VALUES of more than one row";
-            return Err(self.unsupported(construct, values));
-        }
         let types = columns[..width]
             .iter()
             .map(|c| super::modify::column_type(self, table, *c))

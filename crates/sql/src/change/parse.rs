@@ -676,7 +676,7 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<Action>>
         return Ok(Some(Action::SetDefault { column, default }));
     }
     if cursor.eat_words(&["add", "generated"]) {
-        let always = table::identity(cursor)?;
+        let always = table::identity(cursor, None)?;
         return Ok(Some(Action::AddIdentity { column, always }));
     }
     if cursor.eat_words(&["set", "generated"]) {

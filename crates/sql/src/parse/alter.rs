@@ -129,7 +129,7 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAl
     } else if cursor.eat_words(&["drop", "default"]) {
         alteration.default = Some(ColumnDefault::Null);
     } else if cursor.eat_words(&["add", "generated"]) {
-        let always = table::identity(cursor)?;
+        let always = table::identity(cursor, None)?;
         alteration.default = Some(ColumnDefault::Generated {
             always,
             serial: false,

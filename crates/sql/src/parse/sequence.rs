@@ -213,12 +213,15 @@ pub(crate) fn settings(cursor: &mut Cursor<'_>, alters: bool) -> Parsed<Sequence
 }
 
 /// The options of an identity column, if they are the defaults: an identity has no others here.
-pub(crate) fn identity_options(mut cursor: Cursor<'_>) -> Parsed<()> {
+pub(crate) fn identity_options(mut cursor: Cursor<'_>, of: Option<&DataType>) -> Parsed<()> {
     let start = cursor.span();
     if cursor.eat_words(&["sequence", "name"]) {
         cursor.schema_name("a sequence name")?;
     }
-    let named = settings(&mut cursor, false)?;
+    let mut named = settings(&mut cursor, false)?;
+    if let Some(DataType::Int2 | DataType::Int4 | DataType::Int8) = of {
+        named.data_type = named.data_type.or(of.cloned());
+    }
     let mut options = match named.options(None) {
         Ok(options) => options,
         Err((code, message)) => return Err(Diagnostic::new(code, message, start)),

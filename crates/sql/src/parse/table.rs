@@ -246,7 +246,7 @@ fn column_option(
         let default = default_value(cursor)?;
         return set_default(column, table, default, cursor.since(start));
     } else if cursor.eat_word("generated") {
-        let default = generated(cursor)?;
+        let default = generated(cursor, &column.declared.data_type)?;
         column.not_null |= matches!(default, ColumnDefault::Generated { .. });
         return set_default(column, table, default, cursor.since(start));
     } else if cursor.eat_word("collate") {
@@ -334,12 +334,12 @@ pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
 }
 
 /// After GENERATED, of a column: an identity column, or one with an expression.
-fn generated(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
+fn generated(cursor: &mut Cursor<'_>, of: &DataType) -> Parsed<ColumnDefault> {
     let mut inside = *cursor;
     let start = cursor.last_span();
     let always = inside.eat_word("always") || !inside.eat_words(&["by", "default"]);
     if !(inside.eat_words(&["as"]) && inside.at(&Kind::LParen)) {
-        let always = identity(cursor)?;
+        let always = identity(cursor, Some(of))?;
         return Ok(ColumnDefault::Generated {
             always,
             serial: false,
@@ -358,15 +358,15 @@ fn generated(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
     Ok(ColumnDefault::Computed(expression.expression()?, place))
 }
 
-/// After GENERATED, of an identity column: whether ALWAYS.
-pub(crate) fn identity(cursor: &mut Cursor<'_>) -> Parsed<bool> {
+/// After GENERATED, of an identity column: whether ALWAYS. `of` is the column's type, if it is known.
+pub(crate) fn identity(cursor: &mut Cursor<'_>, of: Option<&DataType>) -> Parsed<bool> {
     let always = cursor.eat_word("always");
     if !always {
         cursor.expect_words(&["by", "default"])?;
     }
     cursor.expect_words(&["as", "identity"])?;
     if cursor.at(&Kind::LParen) {
-        sequence::identity_options(cursor.parenthesised()?)?;
+        sequence::identity_options(cursor.parenthesised()?, of)?;
     }
     Ok(always)
 }

@@ -95,6 +95,12 @@ fn merge_runs() {
 
 /// With PostgreSQL 15's answers.
 #[test]
+fn functions_of_one_value_stand_in_from() {
+    check_script("values_in_from.sql");
+}
+
+/// With PostgreSQL 15's answers.
+#[test]
 fn outer_joins_have_subqueries_in_their_conditions() {
     check_script("outer_joins.sql");
 }
