@@ -62,7 +62,7 @@ fn a_full_join_of_many_rows_pauses() {
 #[test]
 fn functions_of_subqueries_answer_as_in_postgresql() {
     let mut database = Database::with("", &[]);
-    database.check_all(include_str!("list_functions.txt"), 16);
+    database.check_all(include_str!("list_functions.txt"), 26);
     database.check(
         "SELECT json_each.key, json_array_elements.value FROM json_each('{\"a\": 1}'), json_array_elements('[5]')",
         "a|5",
