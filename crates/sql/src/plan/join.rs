@@ -284,13 +284,18 @@ impl Planner<'_> {
         match &source.kind {
             SourceKind::Function { .. } | SourceKind::Rows(_) => 0,
             SourceKind::Constant { .. } => {
-                // One that an equality ties to a value that is known multiplies the least.
+                // One that an equality ties to a value that is known multiplies the least, and one that nothing ties to
+                // what is there multiplies it: a subquery may tie the two.
                 let pool = match &source.left {
                     Some((on, _)) => on,
                     None => &self.conjuncts,
                 };
                 let is_tied = pool.iter().any(|c| ties(c, source.number, self.placed));
-                if is_tied { 300 } else { 400 }
+                match is_tied {
+                    true => 300,
+                    false if self.placed == 0 => 400,
+                    false => 600,
+                }
             }
             SourceKind::Query(_) | SourceKind::Cte { .. } => 500,
             SourceKind::Table(table) => {
