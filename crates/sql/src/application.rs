@@ -289,7 +289,7 @@ impl Application {
             constraints: &self.constraints,
             ctes: Vec::new(),
             rows_ahead: 0,
-            withheld: None,
+            part_effects: None,
         };
         run.check_deferred(selection).await
     }
@@ -483,7 +483,7 @@ impl CompiledStatement {
             constraints: &self.constraints,
             ctes: Vec::new(),
             rows_ahead: 0,
-            withheld: None,
+            part_effects: None,
         };
         let (rows, count) = run.statement(&self.statement, Deferral::None).await?;
         Ok(ResultSet {

@@ -8,7 +8,7 @@ use sqlparser::ast::{self, Expr, JoinConstraint, JoinOperator, TableFactor};
 use super::{
     Bind, Binder, CteReference, RawAccess,
     convert::Context,
-    fold, outer_join,
+    fold,
     scope::{ScopeColumn, ScopeSource},
     using::Sides,
 };
@@ -150,7 +150,7 @@ impl Binder<'_> {
         self.factor(&item.relation, list)?;
         for join in &item.joins {
             let left_end = self.scope().sources.len();
-            let lateral = outer_join::lateral(join);
+            let lateral = Self::lateral(join);
             let join = lateral.as_ref().unwrap_or(join);
             self.factor(&join.relation, list)?;
             let right = self.scope().sources.len();

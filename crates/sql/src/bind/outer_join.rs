@@ -15,61 +15,62 @@ use super::{
 };
 use crate::expression::Expression;
 
-/// A LEFT JOIN with a subquery in its condition that names the joined table, as one whose right side is LATERAL.
-pub(super) fn lateral(join: &ast::Join) -> Option<ast::Join> {
-    let (JoinOperator::Left(JoinConstraint::On(condition))
-    | JoinOperator::LeftOuter(JoinConstraint::On(condition))) = &join.join_operator
-    else {
-        return None;
-    };
-    let name = match &join.relation {
-        TableFactor::Table {
-            alias: Some(alias), ..
-        }
-        | TableFactor::Derived {
-            alias: Some(alias), ..
-        } => alias.name.clone(),
-        TableFactor::Table {
-            name, args: None, ..
-        } => match name.0.last()? {
-            ast::ObjectNamePart::Identifier(name) => name.clone(),
-            ast::ObjectNamePart::Function(_) => return None,
-        },
-        _ => return None,
-    };
-    // What is taken for a mention and is none costs nothing but time.
-    let text = condition.to_string().to_lowercase().replace('"', "");
-    let has_subquery = text.contains("select ") || text.contains("values ");
-    if !has_subquery || !text.contains(&format!("{}.", name.value.to_lowercase())) {
-        return None;
-    }
-    let template = "SELECT 1 FROM a LEFT JOIN LATERAL (SELECT * FROM t WHERE true) AS b ON true";
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, template)
-        .ok()?
-        .pop()?;
-    let ast::Statement::Query(query) = parsed else {
-        return None;
-    };
-    let SetExpr::Select(mut select) = *query.body else {
-        return None;
-    };
-    let mut lateral = select.from.pop()?.joins.pop()?;
-    let TableFactor::Derived {
-        subquery, alias, ..
-    } = &mut lateral.relation
-    else {
-        return None;
-    };
-    alias.as_mut()?.name = name;
-    let SetExpr::Select(inner) = &mut *subquery.body else {
-        return None;
-    };
-    inner.from.first_mut()?.relation = join.relation.clone();
-    inner.selection = Some(condition.clone());
-    Some(lateral)
-}
-
 impl Binder<'_> {
+    /// A LEFT JOIN with a subquery in its condition that names the joined table, as one whose right side is LATERAL.
+    pub(super) fn lateral(join: &ast::Join) -> Option<ast::Join> {
+        let (JoinOperator::Left(JoinConstraint::On(condition))
+        | JoinOperator::LeftOuter(JoinConstraint::On(condition))) = &join.join_operator
+        else {
+            return None;
+        };
+        let name = match &join.relation {
+            TableFactor::Table {
+                alias: Some(alias), ..
+            }
+            | TableFactor::Derived {
+                alias: Some(alias), ..
+            } => alias.name.clone(),
+            TableFactor::Table {
+                name, args: None, ..
+            } => match name.0.last()? {
+                ast::ObjectNamePart::Identifier(name) => name.clone(),
+                ast::ObjectNamePart::Function(_) => return None,
+            },
+            _ => return None,
+        };
+        // What is taken for a mention and is none costs nothing but time.
+        let text = condition.to_string().to_lowercase().replace('"', "");
+        let has_subquery = text.contains("select ") || text.contains("values ");
+        if !has_subquery || !text.contains(&format!("{}.", name.value.to_lowercase())) {
+            return None;
+        }
+        let template =
+            "SELECT 1 FROM a LEFT JOIN LATERAL (SELECT * FROM t WHERE true) AS b ON true";
+        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, template)
+            .ok()?
+            .pop()?;
+        let ast::Statement::Query(query) = parsed else {
+            return None;
+        };
+        let SetExpr::Select(mut select) = *query.body else {
+            return None;
+        };
+        let mut lateral = select.from.pop()?.joins.pop()?;
+        let TableFactor::Derived {
+            subquery, alias, ..
+        } = &mut lateral.relation
+        else {
+            return None;
+        };
+        alias.as_mut()?.name = name;
+        let SetExpr::Select(inner) = &mut *subquery.body else {
+            return None;
+        };
+        inner.from.first_mut()?.relation = join.relation.clone();
+        inner.selection = Some(condition.clone());
+        Some(lateral)
+    }
+
     /// Whether the value of a subquery in a condition depends on a source.
     pub(super) fn subqueries_refer_to(&mut self, on: &[Expression], source: usize) -> bool {
         let subqueries = &self.scope().subqueries;

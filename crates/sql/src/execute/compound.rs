@@ -1,7 +1,7 @@
 //! Executes compound statements: a WITH with statements that change data, and MERGE.
 //!
 //! Each part sees the rows as they were before the statement, and of the other parts only what they return. So what a
-//! part writes is withheld until all have run. Behind that come the actions of foreign keys, and at last their checks: a
+//! part writes is held back until all have run. Behind that come the actions of foreign keys, and at last their checks: a
 //! part may insert the parents of rows that another inserts, or delete the children of rows that another deletes.
 //!
 //! A row that two parts change has no value that both would have left. PostgreSQL drops one of the changes, for WITH
@@ -25,7 +25,7 @@ use crate::{
 
 /// What the parts of a compound statement have written so far.
 #[derive(Debug)]
-pub(crate) struct Withheld {
+pub(crate) struct PartEffects {
     is_merge: bool,
     /// The part that runs.
     part: usize,
@@ -40,9 +40,9 @@ pub(crate) struct Withheld {
     pub(super) checks: DeferredChecks,
 }
 
-impl Withheld {
-    fn new(kind: &CompoundKind) -> Withheld {
-        Withheld {
+impl PartEffects {
+    fn new(kind: &CompoundKind) -> PartEffects {
+        PartEffects {
             is_merge: *kind == CompoundKind::Merge,
             part: 0,
             effects: Vec::new(),
@@ -99,11 +99,11 @@ impl Withheld {
 impl<T: Transaction> Run<'_, T> {
     /// Writes an effect, or withholds it until all parts have run.
     pub(super) fn write(&mut self, effect: Effect) -> Result<(), TransactionError> {
-        match &mut self.withheld {
-            Some(withheld) if !withheld.is_written => {
+        match &mut self.part_effects {
+            Some(part_effects) if !part_effects.is_written => {
                 let budget = &self.context.budget;
                 budget.hold(2 * size_of::<Effect>())?;
-                Ok(withheld.add(effect)?)
+                Ok(part_effects.add(effect)?)
             }
             _ => self.transaction.write(self.statement, effect),
         }
@@ -114,7 +114,7 @@ impl<T: Transaction> Run<'_, T> {
         &mut self,
         several: &CompoundStatement,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
-        self.withheld = Some(Box::new(Withheld::new(&several.kind)));
+        self.part_effects = Some(Box::new(PartEffects::new(&several.kind)));
         let result = match &several.kind {
             CompoundKind::With { numbers } => self.named_parts(&several.parts, numbers).await?,
             CompoundKind::Merge => {
@@ -126,18 +126,18 @@ impl<T: Transaction> Run<'_, T> {
                 (Vec::new(), count)
             }
         };
-        self.write_withheld().await?;
+        self.write_part_effects().await?;
         Ok(result)
     }
 
-    /// Writes what the parts have withheld; then runs the actions of foreign keys, and their checks.
-    async fn write_withheld(&mut self) -> Result<(), TransactionError> {
-        let Some(withheld) = &mut self.withheld else {
+    /// Writes what the parts were held back from writing; then runs the actions of foreign keys, and their checks.
+    async fn write_part_effects(&mut self) -> Result<(), TransactionError> {
+        let Some(part_effects) = &mut self.part_effects else {
             return Ok(());
         };
-        withheld.is_written = true;
-        let effects = std::mem::take(&mut withheld.effects);
-        let parents = std::mem::take(&mut withheld.parents);
+        part_effects.is_written = true;
+        let effects = std::mem::take(&mut part_effects.effects);
+        let parents = std::mem::take(&mut part_effects.parents);
         for effect in effects {
             self.transaction.write(self.statement, effect)?;
             self.context.budget.spend(1);
@@ -146,10 +146,10 @@ impl<T: Transaction> Run<'_, T> {
         for parent in parents {
             self.parent_changed(parent).await?;
         }
-        let Some(withheld) = self.withheld.take() else {
+        let Some(part_effects) = self.part_effects.take() else {
             return Ok(());
         };
-        let checks = withheld.checks.waiting(|_| true);
+        let checks = part_effects.checks.waiting(|_| true);
         for checks in checks.chunks(BATCH_TUPLES) {
             self.check_deferred_part(checks).await?;
         }
@@ -181,8 +181,8 @@ impl<T: Transaction> Run<'_, T> {
     }
 
     fn begin_part(&mut self, place: usize) {
-        if let Some(withheld) = &mut self.withheld {
-            withheld.part = place;
+        if let Some(part_effects) = &mut self.part_effects {
+            part_effects.part = place;
         }
     }
 }

@@ -26,7 +26,7 @@ mod statistics;
 pub(crate) mod subquery;
 pub(crate) mod window;
 
-use self::{aggregate::GroupStep, compound::Withheld};
+use self::{aggregate::GroupStep, compound::PartEffects};
 use std::{future::Future, ops::Range, pin::Pin, sync::Arc};
 
 use anabranch_types::Value;
@@ -65,7 +65,7 @@ pub(crate) struct Run<'r, T> {
     /// The rows that a SELECT … SKIP LOCKED reads beyond its LIMIT: as many may turn out to be locked.
     pub(crate) rows_ahead: u32,
     /// What the parts of a compound statement have written so far.
-    pub(crate) withheld: Option<Box<Withheld>>,
+    pub(crate) part_effects: Option<Box<PartEffects>>,
 }
 
 /// The rows of a query.

@@ -144,8 +144,8 @@ impl<T: Transaction> Run<'_, T> {
     /// The tuples of the rows that an UPDATE or DELETE changes, each row once.
     fn targets(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Failure> {
         let chosen = distinct_targets(batch);
-        match &self.withheld {
-            Some(withheld) if chosen.len() < batch.len() => withheld.check_repeated()?,
+        match &self.part_effects {
+            Some(part_effects) if chosen.len() < batch.len() => part_effects.check_repeated()?,
             _ => {}
         }
         Ok(chosen)

@@ -402,10 +402,10 @@ impl<T: Transaction> Run<'_, T> {
         &mut self,
         change: ParentChange,
     ) -> Result<(), TransactionError> {
-        if let Some(withheld) = &mut self.withheld
-            && !withheld.is_written
+        if let Some(part_effects) = &mut self.part_effects
+            && !part_effects.is_written
         {
-            withheld.parents.push(change);
+            part_effects.parents.push(change);
             return Ok(());
         }
         let constraints = self.constraints;
@@ -435,7 +435,7 @@ impl<T: Transaction> Run<'_, T> {
         match checks.is_some_and(|checks| checks.defers(name, deferrability)) {
             true => Some(Until::Commit),
             // Other parts of the statement may write the parent, or the children.
-            false => self.withheld.is_some().then_some(Until::AllParts),
+            false => self.part_effects.is_some().then_some(Until::AllParts),
         }
     }
 
@@ -451,7 +451,10 @@ impl<T: Transaction> Run<'_, T> {
         let statement = self.statement;
         let checks = match until {
             Until::Commit => self.transaction.deferred_checks(),
-            Until::AllParts => self.withheld.as_mut().map(|withheld| &mut withheld.checks),
+            Until::AllParts => self
+                .part_effects
+                .as_mut()
+                .map(|part_effects| &mut part_effects.checks),
         };
         if let Some(checks) = checks {
             checks.note(statement, side, key, values);

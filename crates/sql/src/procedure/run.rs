@@ -516,7 +516,7 @@ impl<T: Transaction> Machine<'_, T> {
             constraints: &procedure.constraints,
             ctes: Vec::new(),
             rows_ahead: 0,
-            withheld: None,
+            part_effects: None,
         };
         let deferral = match self.within {
             true => Deferral::None,
