@@ -5,16 +5,12 @@
 //! source row. A clause applies to a row only if the earlier clauses of its kind do not: their conditions are part of
 //! its own.
 
-use sqlparser::{
-    ast::{
-        self, Expr, MergeAction, MergeClauseKind, MergeInsertKind, MergeUpdateKind, SelectItem,
-        SetExpr, TableFactor, TableWithJoins,
-    },
-    dialect::PostgreSqlDialect,
-    parser::Parser,
+use sqlparser::ast::{
+    self, Expr, MergeAction, MergeClauseKind, MergeInsertKind, MergeUpdateKind, SelectItem,
+    SetExpr, TableFactor, TableWithJoins,
 };
 
-use super::{Bind, Binder, fold, modify::Shared, with::several};
+use super::{Bind, Binder, fold, modify::Shared, template, with::several};
 use crate::{
     diagnostic::Diagnostic,
     expression::Expression,
@@ -89,7 +85,7 @@ impl Binder<'_> {
                         return unsupported("WHERE in a clause of MERGE");
                     }
                     let ast::Statement::Update(mut statement) =
-                        parsed("UPDATE t SET c = 0 FROM s WHERE true")
+                        template::statement("UPDATE t SET c = 0 FROM s WHERE true")
                     else {
                         unreachable!("it is written so")
                     };
@@ -102,7 +98,7 @@ impl Binder<'_> {
                 }
                 MergeAction::Delete { .. } => {
                     let ast::Statement::Delete(mut statement) =
-                        parsed("DELETE FROM t USING s WHERE true")
+                        template::statement("DELETE FROM t USING s WHERE true")
                     else {
                         unreachable!("it is written so")
                     };
@@ -135,7 +131,8 @@ impl Binder<'_> {
 
     /// Binds ON over the target and the source together, so that a name means the same in each clause.
     fn check_names(&mut self, merge: &ast::Merge) -> Bind<()> {
-        let ast::Statement::Query(mut query) = parsed("SELECT 1 FROM t WHERE true") else {
+        let ast::Statement::Query(mut query) = template::statement("SELECT 1 FROM t WHERE true")
+        else {
             unreachable!("it is written so")
         };
         if let SetExpr::Select(select) = &mut *query.body {
@@ -208,7 +205,7 @@ fn inserting(
         values.retain(|value| !is_default(value));
     }
     let ast::Statement::Insert(mut statement) =
-        parsed("INSERT INTO t (c) SELECT 0 FROM s WHERE true")
+        template::statement("INSERT INTO t (c) SELECT 0 FROM s WHERE true")
     else {
         return None;
     };
@@ -225,7 +222,7 @@ fn inserting(
 
 /// Whether no row of a table satisfies a condition.
 fn not_in(table: &TableFactor, condition: &Expr) -> Expr {
-    let ast::Statement::Query(mut query) = parsed("SELECT 1 FROM t WHERE true") else {
+    let ast::Statement::Query(mut query) = template::statement("SELECT 1 FROM t WHERE true") else {
         unreachable!("it is written so")
     };
     if let SetExpr::Select(select) = &mut *query.body {
@@ -236,15 +233,6 @@ fn not_in(table: &TableFactor, condition: &Expr) -> Expr {
         subquery: query,
         negated: true,
     }
-}
-
-/// A statement template.
-fn parsed(template: &str) -> ast::Statement {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, template);
-    parsed
-        .ok()
-        .and_then(|mut list| list.pop())
-        .expect("templates can be parsed")
 }
 
 fn relation(factor: &TableFactor) -> TableWithJoins {

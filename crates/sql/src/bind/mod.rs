@@ -33,6 +33,7 @@ mod sequence;
 pub(crate) mod statistics;
 mod substitution;
 pub(crate) mod system;
+mod template;
 pub(crate) mod term;
 pub(crate) mod trigger;
 mod using;

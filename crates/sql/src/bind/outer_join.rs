@@ -3,17 +3,18 @@
 //! Their values are computed before the side that may be missing is joined, so they cannot refer to its rows. Where one
 //! does, `LEFT JOIN b ON c` is bound as `LEFT JOIN LATERAL (SELECT * FROM b WHERE c) AS b ON true`, which is the same.
 
-use sqlparser::{
-    ast::{self, JoinConstraint, JoinOperator, SetExpr, TableFactor},
-    dialect::PostgreSqlDialect,
-    parser::Parser,
-};
+use sqlparser::ast::{self, JoinConstraint, JoinOperator, SetExpr, TableFactor};
 
 use super::{
     Binder,
     from::{bit, mask},
+    template,
 };
 use crate::expression::Expression;
+
+/// A join whose right side is LATERAL.
+const TEMPLATE: &str =
+    "SELECT 1 FROM a LEFT JOIN LATERAL (SELECT * FROM t WHERE true) AS b ON true";
 
 impl Binder<'_> {
     /// A LEFT JOIN with a subquery in its condition that names the joined table, as one whose right side is LATERAL.
@@ -44,17 +45,7 @@ impl Binder<'_> {
         if !has_subquery || !text.contains(&format!("{}.", name.value.to_lowercase())) {
             return None;
         }
-        let template =
-            "SELECT 1 FROM a LEFT JOIN LATERAL (SELECT * FROM t WHERE true) AS b ON true";
-        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, template)
-            .ok()?
-            .pop()?;
-        let ast::Statement::Query(query) = parsed else {
-            return None;
-        };
-        let SetExpr::Select(mut select) = *query.body else {
-            return None;
-        };
+        let mut select = template::select(TEMPLATE)?;
         let mut lateral = select.from.pop()?.joins.pop()?;
         let TableFactor::Derived {
             subquery, alias, ..

@@ -1,12 +1,8 @@
 //! Functions that give one value, in FROM.
 
-use sqlparser::{
-    ast::{self, Expr, TableFactor},
-    dialect::PostgreSqlDialect,
-    parser::Parser,
-};
+use sqlparser::ast::{self, Expr, TableFactor};
 
-use super::{Bind, Binder, from::FromList};
+use super::{Bind, Binder, from::FromList, template};
 
 impl Binder<'_> {
     /// A function that gives one value: `SELECT * FROM current_schema()` is `SELECT * FROM (SELECT current_schema()) AS …`.
@@ -51,8 +47,7 @@ fn one_value(
     arguments: &[&Expr],
     alias: Option<&ast::TableAlias>,
 ) -> Option<(Expr, ast::Query)> {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT f() AS c").ok()?;
-    let Some(ast::Statement::Query(mut query)) = parsed.into_iter().next() else {
+    let ast::Statement::Query(mut query) = template::statement("SELECT f() AS c") else {
         return None;
     };
     let ast::SetExpr::Select(select) = &mut *query.body else {

@@ -97,7 +97,7 @@ impl PartEffects {
 }
 
 impl<T: Transaction> Run<'_, T> {
-    /// Writes an effect, or withholds it until all parts have run.
+    /// Writes an effect, or holds it back until all parts have run.
     pub(super) fn write(&mut self, effect: Effect) -> Result<(), TransactionError> {
         match &mut self.part_effects {
             Some(part_effects) if !part_effects.is_written => {

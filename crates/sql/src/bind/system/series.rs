@@ -3,16 +3,12 @@
 //! PostgreSQL calls several such functions side by side, and so does `unnest` of several arrays: where there are several,
 //! each has to be `unnest` or `generate_subscripts`, whose number is then that of the row.
 
-use sqlparser::{
-    ast::{
-        self, AccessExpr, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-        Ident, SelectItem, TableAlias, TableFactor, TableWithJoins,
-    },
-    dialect::PostgreSqlDialect,
-    parser::Parser,
+use sqlparser::ast::{
+    self, AccessExpr, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    SelectItem, TableAlias, TableFactor, TableWithJoins,
 };
 
-use crate::bind::{fold, scope::LIST_FUNCTION};
+use crate::bind::{fold, scope::LIST_FUNCTION, template};
 
 /// The functions that return rows.
 const SERIES: [&str; 13] = [
@@ -162,8 +158,7 @@ fn array_of(function: &ast::Function) -> Option<FunctionArg> {
     match given.as_slice() {
         [array, dimension] if dimension.to_string() != "1" => {
             let text = format!("CASE WHEN {dimension} = 1 THEN {array} END");
-            let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&text);
-            let array = parser.ok()?.parse_expr().ok()?;
+            let array = template::expression(&text)?;
             Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(array)))
         }
         [array, ..] => Some(array.clone()),
@@ -188,8 +183,7 @@ fn side_by_side(function: &ast::Function, place: usize) -> Option<Expr> {
                 "CASE WHEN {row} <= array_length({array}, {dimension}) \
                  THEN CAST({row} - 1 AS integer) + array_lower({array}, {dimension}) END"
             );
-            let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&text);
-            Some(Expr::Nested(Box::new(parser.ok()?.parse_expr().ok()?)))
+            Some(Expr::Nested(Box::new(template::expression(&text)?)))
         }
         _ => None,
     }
